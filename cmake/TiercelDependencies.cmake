@@ -1,0 +1,27 @@
+# Every outside library, found once. All are Debian 12 packages.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(OpenSSL 3 REQUIRED)
+pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
+find_package(prometheus-cpp REQUIRED CONFIG)
+find_package(CLI11 REQUIRED CONFIG)
+find_package(nlohmann_json REQUIRED CONFIG)
+
+# Asio, standalone: headers only, without its deprecated parts.
+add_library(tiercel_asio INTERFACE)
+target_compile_definitions(tiercel_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+target_link_libraries(tiercel_asio INTERFACE Threads::Threads)
+
+# xxHash as a header: the instruction set is ours to choose at run time.
+find_path(XXHASH_INCLUDE_DIR xxhash.h PATHS /usr/include NO_DEFAULT_PATH REQUIRED)
+
+if(TIERCEL_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+  pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis)
+endif()
+if(TIERCEL_BENCH)
+  find_package(benchmark REQUIRED)
+endif()

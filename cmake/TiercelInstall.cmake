@@ -1,0 +1,1 @@
+# Filled in by the packaging: install rules, find_package(tiercel), pkg-config.
