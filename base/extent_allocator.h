@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tiercel/types.h"
@@ -21,8 +22,17 @@ class ExtentList {
   explicit ExtentList(std::span<const Extent> all);
   ExtentList(const ExtentList& other);
   ExtentList& operator=(const ExtentList& other);
-  ExtentList(ExtentList&&) noexcept = default;
-  ExtentList& operator=(ExtentList&&) noexcept = default;
+  // A list that was moved from is empty.
+  ExtentList(ExtentList&& other) noexcept
+      : first_(other.first_), size_(std::exchange(other.size_, 0)), more_(std::move(other.more_)) {}
+  ExtentList& operator=(ExtentList&& other) noexcept {
+    if (this != &other) {
+      first_ = other.first_;
+      size_ = std::exchange(other.size_, 0);
+      more_ = std::move(other.more_);
+    }
+    return *this;
+  }
 
   void push_back(Extent extent);
   void clear();
