@@ -36,10 +36,10 @@ struct Grant {
   uint32_t key_id = 0;
   Right right = Right::kRead;
   uint64_t user = 0;
-  Version version;
-  Incarnation store;
-  SegmentRef place;
-  ExtentList extents;
+  Version version{};
+  Incarnation store{};
+  SegmentRef place{};
+  ExtentList extents{};
   int64_t expiry_ms = 0;
   Mac128 mac{};
 };
