@@ -41,9 +41,14 @@ enum class LockNeed : uint8_t { kCore, kNone, kAny };
 
 class CommandContext {
  public:
-  CommandContext(Session* session, SessionState* state, const ServerShared* server, MasterHost::Hold* hold, Times now,
-                 std::string* out)
-      : reply(out, state->protocol), state(*state), now(now), server(*server), hold(*hold), session_(session) {}
+  CommandContext(Session* session, SessionState* session_state, const ServerShared* shared, MasterHost::Hold* core_hold,
+                 Times times, std::string* out)
+      : reply(out, session_state->protocol),
+        state(*session_state),
+        now(times),
+        server(*shared),
+        hold(*core_hold),
+        session_(session) {}
 
   std::span<const std::string_view> args;  // args[0] is the command's name as sent
   const resp::CommandSpec* spec = nullptr;

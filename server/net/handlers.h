@@ -7,21 +7,21 @@
 namespace tiercel::net {
 
 // commands_puts.cc and its neighbours: what Tiercel adds to Redis.
-Outcome PutStart(CommandContext& c);
-Outcome PutRenew(CommandContext& c);
-Outcome PutEnd(CommandContext& c);
-Outcome PutRevoke(CommandContext& c);
-Outcome GetReplicas(CommandContext& c);
-Outcome MGetReplicas(CommandContext& c);
-Outcome PrefixMatch(CommandContext& c);
-Outcome Pin(CommandContext& c);
-Outcome Report(CommandContext& c);
-Outcome Verify(CommandContext& c);
-Outcome ObjectPlaces(CommandContext& c);  // called by OBJECT with PLACES
-Outcome ObjectChain(CommandContext& c);   // called by OBJECT with CHAIN
-Outcome Store(CommandContext& c);         // all STORE subcommands
-Outcome Stores(CommandContext& c);
-Outcome Ticket(CommandContext& c);
-Outcome Tiers(CommandContext& c);
+Outcome DoPutStart(CommandContext& c);
+Outcome DoPutRenew(CommandContext& c);
+Outcome DoPutEnd(CommandContext& c);
+Outcome DoPutRevoke(CommandContext& c);
+Outcome DoGetReplicas(CommandContext& c);
+Outcome DoMGetReplicas(CommandContext& c);
+Outcome DoPrefixMatch(CommandContext& c);
+Outcome DoPin(CommandContext& c);
+Outcome DoReport(CommandContext& c);
+Outcome DoVerify(CommandContext& c);
+Outcome DoObjectPlaces(CommandContext& c);  // called by OBJECT with PLACES
+Outcome DoObjectChain(CommandContext& c);   // called by OBJECT with CHAIN
+Outcome DoStore(CommandContext& c);         // all STORE subcommands
+Outcome DoStores(CommandContext& c);
+Outcome DoTicket(CommandContext& c);
+Outcome DoTiers(CommandContext& c);
 
 }  // namespace tiercel::net
