@@ -30,10 +30,12 @@ struct HeaderText {
   size_t size() const { return static_cast<size_t>(bytes + kMaxHeader - begin); }
 };
 
-// Makes room for `bytes` more, uninitialised, and returns where they go.
+// Makes room for `bytes` more, uninitialised, and returns where they go. (The size is captured because libstdc++ 12
+// hands the new capacity to the operation when it has to grow.)
 char* Grow(std::string* out, size_t bytes) {
   const size_t before = out->size();
-  out->resize_and_overwrite(before + bytes, [](char*, size_t size) noexcept { return size; });
+  const size_t after = before + bytes;
+  out->resize_and_overwrite(after, [after](char*, size_t) noexcept { return after; });
   return out->data() + before;
 }
 
