@@ -1,6 +1,6 @@
 // Logging. spdlog stands behind it, and only log.cc sees it.
 //
-// A change of state is logged once; repeats go through LogLimited, which counts what it swallowed.
+// A change of state is logged once; repeats go through a LogLimiter, which counts what it swallowed.
 // Secrets (passwords, grant keys, MACs) are never passed here.
 #pragma once
 
@@ -24,6 +24,7 @@ void SetLogLevel(LogLevel level);
 bool LogEnabled(LogLevel level);
 void LogLine(LogLevel level, std::string_view line);
 void FlushLog();
+bool LogGoesToFile();  // false: standard error
 
 template <typename... Args>
 void Log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {

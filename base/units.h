@@ -19,8 +19,8 @@ std::optional<int64_t> ParseInt64(std::string_view text);
 std::optional<uint64_t> ParseUint64(std::string_view text);
 std::optional<uint64_t> ParseHex64(std::string_view text);  // 1 to 16 digits, either case
 
-std::string FormatSize(uint64_t bytes);   // shortest exact form: "4gb", "1500kb", "17"
-std::string FormatMillis(int64_t ms);     // shortest exact form: "10s", "500ms", "24h"
+std::string FormatSize(uint64_t bytes);   // exact, in the largest 1024-based unit that divides: "4gb", "1500kb", "17"
+std::string FormatMillis(int64_t ms);     // exact, in the largest of h, m, s, ms that divides: "24h", "10s", "500ms"
 std::string HumanBytes(uint64_t bytes);   // for people: "1.50 GiB"
 std::string FormatHex64(uint64_t value);  // 16 lower-case digits
 

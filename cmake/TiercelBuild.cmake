@@ -22,7 +22,7 @@ add_library(tiercel_options INTERFACE)
 target_include_directories(tiercel_options INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 target_compile_options(tiercel_options INTERFACE
-  $<BUILD_INTERFACE:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-fno-omit-frame-pointer>)
+  $<BUILD_INTERFACE:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Wno-missing-field-initializers;-fno-omit-frame-pointer>)
 if(TIERCEL_SANITIZE)
   target_compile_options(tiercel_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${TIERCEL_SANITIZE}>)
   target_link_options(tiercel_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${TIERCEL_SANITIZE}>)

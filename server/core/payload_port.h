@@ -12,8 +12,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
+#include "base/extent_allocator.h"
 #include "server/core/types.h"
+#include "tiercel/result.h"
 
 namespace tiercel::core {
 
@@ -38,6 +41,47 @@ class PayloadPort {
   // Thread-safe, lock-free in effect; nullptr when the segment is not of this process or its epoch is old.
   virtual const LocalSegment* FindLocal(Incarnation store, SegmentRef place) const = 0;
 
+  // One write of this process into a local segment. While it lives, the store does not answer the put as closed,
+  // and nobody else is let into its ranges: the memory is the writer's until this is destroyed.
+  class LocalWrite {
+   public:
+    LocalWrite() = default;
+    LocalWrite(PayloadPort* port, SegmentRef place, Version put, ExtentList extents)
+        : port_(port), place_(place), put_(put), extents_(std::move(extents)) {}
+    LocalWrite(LocalWrite&& other) noexcept
+        : port_(std::exchange(other.port_, nullptr)),
+          place_(other.place_),
+          put_(other.put_),
+          extents_(std::move(other.extents_)) {}
+    LocalWrite& operator=(LocalWrite&& other) noexcept {
+      if (this != &other) {
+        End();
+        port_ = std::exchange(other.port_, nullptr);
+        place_ = other.place_;
+        put_ = other.put_;
+        extents_ = std::move(other.extents_);
+      }
+      return *this;
+    }
+    ~LocalWrite() { End(); }
+    // The bytes are written, or never will be. Idempotent.
+    void End() {
+      if (PayloadPort* port = std::exchange(port_, nullptr)) port->EndLocalWrite(place_, put_, extents_);
+    }
+
+   private:
+    PayloadPort* port_ = nullptr;
+    SegmentRef place_;
+    Version put_;
+    ExtentList extents_;
+  };
+
+  // Asked before the first byte of a put is written into a local segment. kStalePut: the store has closed the put;
+  // kInUse: a view (or read) still holds some of the range: the replica failed with that reason.
+  virtual Result<LocalWrite> BeginLocalWrite(SegmentRef /*place*/, Version /*put*/, const ExtentList& /*extents*/) {
+    return LocalWrite();
+  }
+
   // Handle of a running transfer; destroying it cancels, and waits until `memory` cannot be touched any more.
   class Transfer {
    public:
@@ -51,6 +95,9 @@ class PayloadPort {
                                          int64_t timeout_ms, Done done) = 0;
   virtual std::unique_ptr<Transfer> Write(const RemotePlace& place, uint64_t offset, std::span<const std::byte> memory,
                                           int64_t timeout_ms, Done done) = 0;
+
+ protected:
+  virtual void EndLocalWrite(SegmentRef /*place*/, Version /*put*/, const ExtentList& /*extents*/) {}
 };
 
 }  // namespace tiercel::core
