@@ -15,6 +15,8 @@ void StreamCopy(unsigned char* target, const unsigned char* source, size_t n) {
   }
 }
 
+void Leave() { _mm256_zeroupper(); }
+
 }  // namespace
 }  // namespace tiercel::internal
 

@@ -19,6 +19,8 @@ void StreamCopy(unsigned char* target, const unsigned char* source, size_t n) {
   }
 }
 
+void Leave() {}
+
 }  // namespace
 }  // namespace tiercel::internal
 

@@ -53,9 +53,6 @@ static_assert(ClassOf(uint64_t{1} << kMaxGranuleBits) < kRows * kSplit);
 
 constexpr uint64_t AlignUp(uint64_t value, uint64_t unit) { return (value + unit - 1) & ~(unit - 1); }
 
-uint64_t StartOf(const FreeRange& range) { return range.start; }
-uint64_t EndOf(const FreeRange& range) { return range.end(); }
-
 // Granules of the range that can be given out in units of `unit`.
 uint64_t UsableLength(const FreeRange& range, uint64_t unit) {
   const uint64_t from = AlignUp(range.start, unit), to = range.end() & ~(unit - 1);
@@ -65,7 +62,7 @@ uint64_t UsableLength(const FreeRange& range, uint64_t unit) {
 }  // namespace
 
 struct ExtentAllocator::Impl {
-  explicit Impl(uint64_t capacity) : capacity_granules(capacity), by_start(&ranges), by_end(&ranges) {
+  explicit Impl(uint64_t capacity) : capacity_granules(capacity), borders(&ranges) {
     heads.fill(kNoRange);
     if (capacity > 0) Insert(0, capacity);
   }
@@ -75,8 +72,7 @@ struct ExtentAllocator::Impl {
   uint64_t free_granules = 0;
   Chunked<FreeRange> ranges;
   uint32_t unused = kNoRange;  // slots of `ranges`, chained through bin_next
-  BoundaryIndex<StartOf, &FreeRange::same_start> by_start;
-  BoundaryIndex<EndOf, &FreeRange::same_end> by_end;
+  BoundaryIndex borders;
   std::array<uint32_t, kRows * kSplit> heads;
   std::array<uint32_t, kRows> columns{};  // bit: the class has a range
   uint64_t rows = 0;                      // bit: the row has a class with a range
@@ -144,14 +140,15 @@ struct ExtentAllocator::Impl {
     if (slot == kNoRange) {
       slot = ranges.size();
       ranges.push_back({});
+      borders.Reserve(ranges.size());
     } else {
       unused = ranges[slot].bin_next;
     }
     ranges[slot].start = start;
     ranges[slot].length = length;
     free_granules += length;
-    by_start.Add(slot);
-    by_end.Add(slot);
+    borders.AddStart(slot);
+    borders.AddEnd(slot);
     Enlist(slot);
     if (ordered_valid) ordered.emplace(start, slot);
   }
@@ -159,8 +156,8 @@ struct ExtentAllocator::Impl {
   void Remove(uint32_t slot) {
     if (ordered_valid) ordered.erase(ranges[slot].start);
     Delist(slot);
-    by_start.Remove(slot);
-    by_end.Remove(slot);
+    borders.RemoveStart(slot);
+    borders.RemoveEnd(slot);
     free_granules -= ranges[slot].length;
     ranges[slot].bin_next = std::exchange(unused, slot);
   }
@@ -171,13 +168,13 @@ struct ExtentAllocator::Impl {
     const bool other_start = range.start != start, other_end = range.end() != start + length;
     if (ordered_valid && other_start) ordered.erase(range.start);
     Delist(slot);
-    if (other_start) by_start.Remove(slot);
-    if (other_end) by_end.Remove(slot);
+    if (other_start) borders.RemoveStart(slot);
+    if (other_end) borders.RemoveEnd(slot);
     free_granules += length - range.length;
     range.start = start;
     range.length = length;
-    if (other_start) by_start.Add(slot);
-    if (other_end) by_end.Add(slot);
+    if (other_start) borders.AddStart(slot);
+    if (other_end) borders.AddEnd(slot);
     Enlist(slot);
     if (ordered_valid && other_start) ordered.emplace(start, slot);
   }
@@ -250,7 +247,7 @@ struct ExtentAllocator::Impl {
 
   // The free range that holds [start, start + length), or kNoRange.
   uint32_t FindHolder(uint64_t start, uint64_t length) {
-    uint32_t slot = by_start.Find(start);
+    uint32_t slot = borders.FindStart(start);
     if (slot == kNoRange) {
       if (!ordered_valid) BuildOrdered();
       auto it = ordered.upper_bound(start);
@@ -320,11 +317,13 @@ void ExtentAllocator::Free(Extent extent) {
   TIERCEL_CHECK(extent.offset <= capacity_bytes());
   TIERCEL_CHECK(extent.length <= capacity_bytes() - extent.offset);
   const uint64_t start = extent.offset / kSmallGranule, length = extent.length / kSmallGranule, end = start + length;
+  impl.borders.Prefetch(start);
+  impl.borders.Prefetch(end);
   TIERCEL_CHECK(length <= impl.capacity_granules - impl.free_granules, "freed twice");
-  TIERCEL_CHECK(impl.by_start.Find(start) == kNoRange, "freed twice");
-  TIERCEL_CHECK(impl.by_end.Find(end) == kNoRange, "freed twice");
+  TIERCEL_CHECK(impl.borders.FindStart(start) == kNoRange, "freed twice");
+  TIERCEL_CHECK(impl.borders.FindEnd(end) == kNoRange, "freed twice");
   impl.DropOrdered();
-  const uint32_t before = impl.by_end.Find(start), after = impl.by_start.Find(end);
+  const uint32_t before = impl.borders.FindEnd(start), after = impl.borders.FindStart(end);
   const uint64_t from = before != kNoRange ? impl.ranges[before].start : start;
   const uint64_t to = after != kNoRange ? impl.ranges[after].end() : end;
   if (before != kNoRange && after != kNoRange) impl.Remove(after);
@@ -347,7 +346,7 @@ uint64_t ExtentAllocator::largest_free_run() const {
 
 uint64_t ExtentAllocator::memory_bytes() const {
   constexpr uint64_t kOrderedNodeBytes = 64;
-  return sizeof(Impl) + impl_->ranges.memory_bytes() + impl_->by_start.memory_bytes() + impl_->by_end.memory_bytes() +
+  return sizeof(Impl) + impl_->ranges.memory_bytes() + impl_->borders.memory_bytes() +
          impl_->ordered.size() * kOrderedNodeBytes;
 }
 

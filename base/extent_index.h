@@ -2,6 +2,7 @@
 //
 // Linear hashing with chains through the ranges themselves: adding a range splits one bucket, so no single call
 // ever rehashes everything (a doubling table of a million ranges would stall its caller for tens of milliseconds).
+// A bucket holds both chains of its positions, because a freed range asks for both at each of its borders.
 // Ranges and buckets live in chunks that never move. Positions and lengths count granules of kSmallGranule bytes.
 #pragma once
 
@@ -43,69 +44,86 @@ class Chunked {
   uint32_t size_ = 0;
 };
 
-// Ranges by position, which `Position` reads from a range; `link` chains those of a bucket.
-template <uint64_t (*Position)(const FreeRange&), uint32_t FreeRange::* link>
 class BoundaryIndex {
  public:
-  explicit BoundaryIndex(Chunked<FreeRange>* ranges) : ranges_(ranges) { buckets_.push_back(kNoRange); }
+  explicit BoundaryIndex(Chunked<FreeRange>* ranges) : ranges_(*ranges) { buckets_.push_back({}); }
 
-  uint32_t Find(uint64_t position) const {
-    uint32_t range = buckets_[BucketOf(position)];
-    while (range != kNoRange && Position((*ranges_)[range]) != position) range = (*ranges_)[range].*link;
+  uint32_t FindStart(uint64_t position) const {
+    uint32_t range = buckets_[BucketOf(position)].starts;
+    while (range != kNoRange && ranges_[range].start != position) range = ranges_[range].same_start;
+    return range;
+  }
+  uint32_t FindEnd(uint64_t position) const {
+    uint32_t range = buckets_[BucketOf(position)].ends;
+    while (range != kNoRange && ranges_[range].end() != position) range = ranges_[range].same_end;
     return range;
   }
 
-  void Add(uint32_t range) {
-    if (++count_ > buckets_.size()) Split();
-    Push(BucketOf(Position((*ranges_)[range])), range);
+  void AddStart(uint32_t range) {
+    uint32_t& head = buckets_[BucketOf(ranges_[range].start)].starts;
+    ranges_[range].same_start = head;
+    head = range;
+  }
+  void AddEnd(uint32_t range) {
+    uint32_t& head = buckets_[BucketOf(ranges_[range].end())].ends;
+    ranges_[range].same_end = head;
+    head = range;
   }
 
-  // REQUIRES: the range is in the index under the position that it has now.
-  void Remove(uint32_t range) {
-    uint32_t* at = &buckets_[BucketOf(Position((*ranges_)[range]))];
+  // REQUIRES: the range is in the index under the border that it has now.
+  void RemoveStart(uint32_t range) {
+    uint32_t* at = &buckets_[BucketOf(ranges_[range].start)].starts;
     while (*at != range) {
       TIERCEL_CHECK(*at != kNoRange);
-      at = &((*ranges_)[*at].*link);
+      at = &ranges_[*at].same_start;
     }
-    *at = (*ranges_)[range].*link;
-    --count_;
+    *at = ranges_[range].same_start;
+  }
+  void RemoveEnd(uint32_t range) {
+    uint32_t* at = &buckets_[BucketOf(ranges_[range].end())].ends;
+    while (*at != range) {
+      TIERCEL_CHECK(*at != kNoRange);
+      at = &ranges_[*at].same_end;
+    }
+    *at = ranges_[range].same_end;
   }
 
-  uint64_t memory_bytes() const { return buckets_.memory_bytes(); }
-
- private:
-  // Positions are offsets of allocations, mostly multiples of one size: multiply, and fold the high half down.
-  static uint64_t Hash(uint64_t position) {
-    const uint64_t product = position * 0x9e3779b97f4a7c15;
-    return product ^ product >> 32;
-  }
-  uint32_t BucketOf(uint64_t position) const {
-    const uint64_t hash = Hash(position);
-    const auto bucket = static_cast<uint32_t>(hash & (2 * uint64_t{half_} - 1));
-    return bucket < buckets_.size() ? bucket : bucket - half_;
-  }
-  void Push(uint32_t bucket, uint32_t range) {
-    (*ranges_)[range].*link = buckets_[bucket];
-    buckets_[bucket] = range;
-  }
-  // Adds one bucket and spreads the chain that it shares a hash with.
-  void Split() {
+  // Called for each range that is added: keeps a bucket for each, by splitting at most one.
+  void Reserve(uint32_t count) {
+    if (count <= buckets_.size()) return;
     if (buckets_.size() == 2 * half_) half_ *= 2;
-    const uint32_t old = buckets_.size() - half_;
-    uint32_t range = buckets_[old];
-    buckets_[old] = kNoRange;
-    buckets_.push_back(kNoRange);
-    while (range != kNoRange) {
-      const uint32_t next = (*ranges_)[range].*link;
-      Push(BucketOf(Position((*ranges_)[range])), range);
+    const Bucket old = buckets_[buckets_.size() - half_];
+    buckets_[buckets_.size() - half_] = {};
+    buckets_.push_back({});
+    for (uint32_t range = old.starts; range != kNoRange;) {
+      const uint32_t next = ranges_[range].same_start;
+      AddStart(range);
+      range = next;
+    }
+    for (uint32_t range = old.ends; range != kNoRange;) {
+      const uint32_t next = ranges_[range].same_end;
+      AddEnd(range);
       range = next;
     }
   }
 
-  Chunked<FreeRange>* ranges_;
-  Chunked<uint32_t> buckets_;
+  void Prefetch(uint64_t position) const { __builtin_prefetch(&buckets_[BucketOf(position)]); }
+  uint64_t memory_bytes() const { return buckets_.memory_bytes(); }
+
+ private:
+  struct Bucket {
+    uint32_t starts = kNoRange, ends = kNoRange;
+  };
+  // Positions are offsets of allocations, often multiples of one size: multiply, and fold the high half down.
+  uint32_t BucketOf(uint64_t position) const {
+    const uint64_t product = position * 0x9e3779b97f4a7c15;
+    const auto bucket = static_cast<uint32_t>((product ^ product >> 32) & (2 * uint64_t{half_} - 1));
+    return bucket < buckets_.size() ? bucket : bucket - half_;
+  }
+
+  Chunked<FreeRange>& ranges_;
+  Chunked<Bucket> buckets_;
   uint32_t half_ = 1;  // a power of two: half_ <= number of buckets <= 2 * half_
-  uint32_t count_ = 0;
 };
 
 }  // namespace tiercel::internal

@@ -64,6 +64,10 @@ void Hash(benchmark::State& state) {
   });
 }
 
+void HashSse2(benchmark::State& state) {
+  Run(state, [](void*, const void* from, size_t n) { benchmark::DoNotOptimize(internal::kSse2Kernels.hash(from, n)); });
+}
+
 BENCHMARK(Memcpy)->Arg(1 << 20)->MinTime(0.7);
 BENCHMARK(CopyHash)->Arg(1 << 20)->MinTime(0.7);
 BENCHMARK(CopyHashSse2)->Arg(1 << 20)->MinTime(0.7);
@@ -71,6 +75,7 @@ BENCHMARK(Memcpy)->Arg(1 << 20)->MinTime(0.7);
 BENCHMARK(CopyHash)->Arg(1 << 20)->MinTime(0.7);
 BENCHMARK(CopyHashSse2)->Arg(1 << 20)->MinTime(0.7);
 BENCHMARK(Hash)->Arg(1 << 20);
+BENCHMARK(HashSse2)->Arg(1 << 20);
 BENCHMARK(Memcpy)->Arg(64 << 10);
 BENCHMARK(CopyHash)->Arg(64 << 10);
 BENCHMARK(Memcpy)->Arg(16 << 10);
