@@ -43,6 +43,10 @@ class InfoPort {
   virtual void Append(std::string_view section, std::string* out) const = 0;
 };
 
+// The user in whose name the payload port opens its connections to other stores; grants handed to it are made out to
+// UserId(kServerUser). No user directive can have this name.
+inline constexpr std::string_view kServerUser = "@server";
+
 struct Ports {
   core::PayloadPort* payload = nullptr;  // REQUIRED with the master's role
   ConfigPort* config = nullptr;          // nullptr: CONFIG GET answers nothing, CONFIG SET an error
