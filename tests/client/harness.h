@@ -55,8 +55,6 @@ struct Harness {
   std::unique_ptr<Client> client_;
 };
 
-inline bool Same(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return std::ranges::equal(a, b);
-}
+inline bool Same(std::span<const std::byte> a, std::span<const std::byte> b) { return std::ranges::equal(a, b); }
 
 }  // namespace tiercel::test
