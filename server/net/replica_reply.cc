@@ -1,6 +1,7 @@
 #include "server/net/replica_reply.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "protocol/resp/descriptor.h"
 
@@ -64,8 +65,10 @@ void SortForCaller(const CommandContext& c, core::ObjectInfo* object) {
   const auto rank = [&](const core::ReplicaInfo& replica) {
     return (replica.suspect ? 2 : 0) + (SameHost(c.state.host_id, c.master().store(replica.store).host) ? 0 : 1);
   };
-  std::stable_sort(replicas.begin(), replicas.end(),
-                   [&](const core::ReplicaInfo& a, const core::ReplicaInfo& b) { return rank(a) < rank(b); });
+  // A handful: insertion keeps equals in order and allocates nothing.
+  for (size_t i = 1; i < replicas.size(); ++i) {
+    for (size_t j = i; j > 0 && rank(replicas[j]) < rank(replicas[j - 1]); --j) std::swap(replicas[j], replicas[j - 1]);
+  }
   // Different callers and objects begin with different ones of the best.
   const auto best_end = std::find_if(replicas.begin(), replicas.end(),
                                      [&, best = rank(replicas[0])](const auto& r) { return rank(r) != best; });
