@@ -221,17 +221,19 @@ TEST_F(StoreTargetTest, DroppingASegmentRaisesItsEpoch) {
   auto read = Admit(Kind::kRead, 5, {0, 10}, [&] { read_cut = true; });
   auto view = Admit(Kind::kView, 5, {0, 10}, [] { ADD_FAILURE() << "views end by themselves"; });
   ASSERT_TRUE(read.ok() && view.ok());
-  EXPECT_FALSE(target_->DropSegment({2, 40}));
+  EXPECT_FALSE(target_->DropSegment({2, 42}));
+  EXPECT_TRUE(target_->DropSegment({2, 40}));  // long ago
+  EXPECT_EQ(target_->Offers()[0].place, place_);
   EXPECT_TRUE(target_->DropSegment(place_));
-  EXPECT_FALSE(target_->DropSegment(place_));
+  EXPECT_TRUE(target_->DropSegment(place_));  // the order came twice
   EXPECT_TRUE(read_cut);
   EXPECT_EQ(CodeOf(Admit(Kind::kRead, 5, {0, 10})), ErrorCode::kOldEpoch);
   EXPECT_EQ(target_->FindLocal(place_), nullptr);
-  EXPECT_FALSE(target_->Unused(2));
+  EXPECT_FALSE(target_->Drained(2));
   read->reset();
-  EXPECT_FALSE(target_->Unused(2));
+  EXPECT_FALSE(target_->Drained(2));
   view->reset();
-  EXPECT_TRUE(target_->Unused(2));
+  EXPECT_TRUE(target_->Drained(2));
   const auto offers = target_->Offers();
   ASSERT_EQ(offers.size(), 1u);
   EXPECT_EQ(offers[0].place, (SegmentRef{2, 42}));
@@ -310,11 +312,11 @@ TEST_F(StoreTargetTest, OwnWritesHoldTheirPutOpenAndTheirRanges) {
   EXPECT_TRUE(TakeClosed().empty());
   target_->EndLocalWrite(place_, Version{30}, place);
   EXPECT_EQ(TakeClosed(), Versions{Version{30}});
-  EXPECT_TRUE(target_->Unused(2));
+  EXPECT_EQ(target_->Figures().uses_now, 0u);
   const Status late = target_->BeginLocalWrite(place_, Version{30}, place);
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.error().code(), ErrorCode::kStalePut);
-  EXPECT_TRUE(target_->Unused(2));
+  EXPECT_EQ(target_->Figures().uses_now, 0u);
 }
 
 TEST_F(StoreTargetTest, OwnWritesDoNotTouchAPinnedView) {
@@ -400,7 +402,7 @@ TEST_F(StoreTargetTest, ManyThreads) {
   closed_seen += static_cast<int>(TakeClosed().size());
   EXPECT_GT(admitted, 0);
   EXPECT_GE(closed_seen, 1200);
-  EXPECT_TRUE(target_->Unused(2));
+  EXPECT_EQ(target_->Figures().uses_now, 0u);
 }
 
 // The server's end of a use races with the closing: the callback never runs after the use is gone.
