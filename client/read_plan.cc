@@ -54,9 +54,7 @@ Result<ReadPlan> ReadPlan::Make(uint64_t size, uint64_t offset, std::span<std::b
   return plan;
 }
 
-void ReadPlan::AddRun(uint64_t offset, std::span<std::byte> memory) {
-  runs_.push_back({offset, memory, nullptr});
-}
+void ReadPlan::AddRun(uint64_t offset, std::span<std::byte> memory) { runs_.push_back({offset, memory, nullptr}); }
 
 Status ReadPlan::AddEdge(uint64_t block, uint64_t from, std::span<std::byte> target, BufferCache* buffers) {
   const uint64_t start = block * kBlockBytes;
@@ -78,21 +76,21 @@ void ReadPlan::StartOver() {
 
 uint64_t ReadPlan::AddRunPart(const Source& source, const Run& run, uint64_t offset, uint64_t length,
                               std::vector<transfer::Operation>* operations, std::deque<PieceHasher>* hashers) const {
-  ForEachPiece(*source.extents, run.offset + offset, length,
-               [&](uint64_t place_offset, uint64_t value_offset, uint64_t bytes) {
-                 const uint64_t in_run = value_offset - run.offset;
-                 PieceHasher& hasher = hashers->emplace_back(run.hasher.get(), in_run);
-                 operations->push_back(PieceOperation(transfer::OpKind::kRead, source, place_offset,
-                                                      run.memory.subspan(in_run, bytes), &hasher));
-               });
+  ForEachPiece(
+      *source.extents, run.offset + offset, length, [&](uint64_t place_offset, uint64_t value_offset, uint64_t bytes) {
+        const uint64_t in_run = value_offset - run.offset;
+        PieceHasher& hasher = hashers->emplace_back(run.hasher.get(), in_run);
+        operations->push_back(
+            PieceOperation(transfer::OpKind::kRead, source, place_offset, run.memory.subspan(in_run, bytes), &hasher));
+      });
   return length;
 }
 
 uint64_t ReadPlan::AddTrailer(const Source& source, std::vector<transfer::Operation>* operations) {
   auto memory = std::as_writable_bytes(std::span(trailer_));
   ForEachPiece(*source.extents, size_, memory.size(), [&](uint64_t place_offset, uint64_t offset, uint64_t bytes) {
-    operations->push_back(PieceOperation(transfer::OpKind::kRead, source, place_offset,
-                                         memory.subspan(offset - size_, bytes), nullptr));
+    operations->push_back(
+        PieceOperation(transfer::OpKind::kRead, source, place_offset, memory.subspan(offset - size_, bytes), nullptr));
   });
   return memory.size();
 }

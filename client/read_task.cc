@@ -56,8 +56,8 @@ Status ReadTask::MakePlan(Parts* parts) {
     uint64_t length = found_.size;
     if (shape_ == Shape::kRange) {
       if (offset_ > found_.size || length_ > found_.size - offset_) {
-        return Error(ErrorCode::kInvalid, fmt::format("{} bytes from {} leave the value, which has {}", length_,
-                                                      offset_, found_.size));
+        return Error(ErrorCode::kInvalid,
+                     fmt::format("{} bytes from {} leave the value, which has {}", length_, offset_, found_.size));
       }
       offset = offset_;
       length = length_;
@@ -80,8 +80,8 @@ void ReadTask::Renewed(Result<std::optional<Found>> found, int64_t asked_at_ms) 
   found_.lease_ms = fresh.lease_ms;
   const resp::ReplicaDescriptor& used = found_.replicas[replica_];
   for (const resp::ReplicaDescriptor& replica : fresh.replicas) {
-    const bool same = replica.incarnation == used.incarnation && replica.place == used.place &&
-                      replica.extents == used.extents;
+    const bool same =
+        replica.incarnation == used.incarnation && replica.place == used.place && replica.extents == used.extents;
     if (same) found_.replicas[replica_] = replica;
   }
 }
@@ -100,9 +100,11 @@ void ReadTask::Pin(Parts* parts, const Deadline& deadline, transfer::TransportMa
   auto peer = FindPeer(parts, deadline);
   if (!peer) return;
   const resp::ReplicaDescriptor& replica = found_.replicas[replica_];
-  constexpr auto kViewable = transfer::MaskOf(transfer::TransportKind::kShm) | transfer::MaskOf(transfer::TransportKind::kLocal);
+  constexpr auto kViewable =
+      transfer::MaskOf(transfer::TransportKind::kShm) | transfer::MaskOf(transfer::TransportKind::kLocal);
   if (!peer->same_host || (transports & kViewable) == 0) {
-    return Fail(parts, deadline, Error(ErrorCode::kNoDevice, fmt::format("store {} shares no memory with this process", replica.store)));
+    return Fail(parts, deadline,
+                Error(ErrorCode::kNoDevice, fmt::format("store {} shares no memory with this process", replica.store)));
   }
   auto view = PinnedView::Pin(parts->engine, *peer, found_, replica, std::max<int64_t>(deadline.left_ms(), 1));
   if (!view.ok()) return Fail(parts, deadline, std::move(view).error());

@@ -50,8 +50,8 @@ class ReadTask {
   // Instead of steps: pins and verifies the chosen replica in shared memory.
   void Pin(Parts* parts, const Deadline& deadline, transfer::TransportMask transports);
   // Appends the next step's operations; 0 when the replica's store is unknown (then the task has moved on).
-  uint64_t AddStep(Parts* parts, const Deadline& deadline, uint64_t budget, std::vector<transfer::Operation>* operations,
-                   std::deque<PieceHasher>* hashers);
+  uint64_t AddStep(Parts* parts, const Deadline& deadline, uint64_t budget,
+                   std::vector<transfer::Operation>* operations, std::deque<PieceHasher>* hashers);
   // The batch is terminal.
   void Moved(Parts* parts, const Deadline& deadline, const transfer::Batch& batch);
   void Fail(Parts* parts, const Deadline& deadline, Error error);

@@ -37,9 +37,7 @@ class PieceHasher final : public transfer::PieceObserver {
   PieceHasher(RunHasher* run, uint64_t offset_in_run) : run_(run), offset_(offset_in_run) {}
   void OnPiece(uint64_t offset, std::span<const std::byte> piece) override { run_->Feed(offset_ + offset, piece); }
   void OnRestart(uint64_t offset, uint64_t length) override { run_->Again(offset_ + offset, length); }
-  void OnHashed(uint64_t offset, uint64_t length, uint64_t sum) override {
-    run_->Known(offset_ + offset, length, sum);
-  }
+  void OnHashed(uint64_t offset, uint64_t length, uint64_t sum) override { run_->Known(offset_ + offset, length, sum); }
 
  private:
   RunHasher* const run_;

@@ -34,8 +34,8 @@ void WriteTask::Started(Parts* parts, const Deadline& deadline, Result<Plan> pla
       phase_ = Phase::kDone;
       return;
     case Plan::Outcome::kBusy:
-      result_ = Error(ErrorCode::kInFlight, fmt::format("another writer is at this key: put {}, begun {} ms ago",
-                                                        put_.value, plan->age_ms));
+      result_ = Error(ErrorCode::kInFlight,
+                      fmt::format("another writer is at this key: put {}, begun {} ms ago", put_.value, plan->age_ms));
       phase_ = Phase::kDone;
       return;
   }

@@ -3,7 +3,8 @@
 //
 //   kStart -> kValue -> ... -> kTrailer (values of several blocks) -> kEnd -> kDone
 //      ^         |                |                                     |
-//      +---------+--- kAbandon ---+-------------------------------------+      (given back, then begun anew or given up)
+//      +---------+--- kAbandon ---+-------------------------------------+      (given back, then begun anew or given
+//      up)
 //
 // The value is hashed while it is sent to the first good replica, or by a store that copies it out of shared
 // memory; the trailer and PUTEND's object sum come from these block sums.

@@ -32,14 +32,14 @@ class FakeEngine final : public transfer::Engine {
   std::function<std::optional<Error>(const transfer::PeerAddress&, const transfer::Operation&)> refuse;
   int hold_waits = 0;
   std::function<void()> on_hold;
-  std::function<void()> after_batch;     // bytes have moved, nobody has looked at them
+  std::function<void()> after_batch;  // bytes have moved, nobody has looked at them
   size_t piece_bytes = 256 * 1024;
-  bool pieces_backwards = false;         // the last piece of an operation first
-  bool pieces_again = false;             // every operation is begun, restarted and moved anew
-  bool owner_hashes = false;             // as a store that copies out of shared memory: OnHashed per block
-  uint64_t short_by = 0;                 // the first operation of a batch claims fewer bytes
+  bool pieces_backwards = false;  // the last piece of an operation first
+  bool pieces_again = false;      // every operation is begun, restarted and moved anew
+  bool owner_hashes = false;      // as a store that copies out of shared memory: OnHashed per block
+  uint64_t short_by = 0;          // the first operation of a batch claims fewer bytes
   bool pins_die = false;
-  bool flip_write = false;               // one bit of every write arrives changed
+  bool flip_write = false;  // one bit of every write arrives changed
 
   uint64_t reads = 0, writes = 0, batches = 0, bytes_read = 0, views = 0, live_views = 0;
   uint64_t largest_batch_bytes = 0;
@@ -90,7 +90,8 @@ class FakeEngine final : public transfer::Engine {
     auto bytes = segments_.at({peers_.at(peer.id).incarnation.value, place});
     ++live_views;
     return std::unique_ptr<View>(std::make_unique<FakeView>(
-        this, std::span(segments_.at({peers_.at(peer.id).incarnation.value, place})).subspan(range.offset, range.length)));
+        this,
+        std::span(segments_.at({peers_.at(peer.id).incarnation.value, place})).subspan(range.offset, range.length)));
   }
   std::vector<transfer::TransportFigures> Figures() const override { return {}; }
 
@@ -110,7 +111,10 @@ class FakeEngine final : public transfer::Engine {
   class FakeBatch final : public transfer::Batch {
    public:
     FakeBatch(FakeEngine* engine, std::vector<transfer::Operation> operations)
-        : engine_(engine), operations_(std::move(operations)), results_(operations_.size()), held_(engine->hold_waits) {}
+        : engine_(engine),
+          operations_(std::move(operations)),
+          results_(operations_.size()),
+          held_(engine->hold_waits) {}
 
     bool terminal() const override { return terminal_; }
     Status Wait(int64_t) override {
@@ -160,10 +164,11 @@ class FakeEngine final : public transfer::Engine {
     if (operation.grant == nullptr) return Error(ErrorCode::kBadGrant, "no grant");
     bool covered = false;
     for (const Extent& extent : operation.grant->extents) {
-      covered = covered || (extent.offset <= operation.offset &&
-                            operation.offset + length <= extent.offset + extent.length);
+      covered =
+          covered || (extent.offset <= operation.offset && operation.offset + length <= extent.offset + extent.length);
     }
-    const bool right = operation.grant->right == (operation.kind == transfer::OpKind::kWrite ? Right::kWrite : Right::kRead);
+    const bool right =
+        operation.grant->right == (operation.kind == transfer::OpKind::kWrite ? Right::kWrite : Right::kRead);
     if (!covered || !right || operation.grant->place != operation.place) {
       return Error(ErrorCode::kBadGrant, "the grant is for something else");
     }
@@ -181,7 +186,8 @@ class FakeEngine final : public transfer::Engine {
       result->message = error->message();
       return;
     }
-    std::byte* place = segments_.at({peers_.at(operation.peer.id).incarnation.value, operation.place}).data() + operation.offset;
+    std::byte* place =
+        segments_.at({peers_.at(operation.peer.id).incarnation.value, operation.place}).data() + operation.offset;
     if (write) {
       std::copy_n(operation.memory.data(), length, place);
       if (flip_write) place[length / 2] ^= std::byte{1};

@@ -94,8 +94,7 @@ class FakeConnection final : public resp::Connection {
 
 std::unique_ptr<resp::Connection> FakeMaster::Connect() { return std::make_unique<FakeConnection>(this); }
 
-size_t FakeMaster::AddStore(const std::string& name, size_t bytes, const std::string& host,
-                            const std::string& socket) {
+size_t FakeMaster::AddStore(const std::string& name, size_t bytes, const std::string& host, const std::string& socket) {
   Store store{.name = name, .host = host, .socket = socket, .incarnation = {stores.size() + 0x1001}};
   engine_->AddSegment(store.incarnation, store.place, bytes);
   stores.push_back(store);
@@ -152,9 +151,9 @@ Reply FakeMaster::PutStart(const Args& args) {
   }
   for (const auto& [id, open] : puts) {
     if (open.key != key) continue;
-    return MapReply(resp3, {{"outcome", BulkReply("busy")},
-                            {"put", IntegerReply(static_cast<int64_t>(id))},
-                            {"age-ms", IntegerReply(5)}});
+    return MapReply(
+        resp3,
+        {{"outcome", BulkReply("busy")}, {"put", IntegerReply(static_cast<int64_t>(id))}, {"age-ms", IntegerReply(5)}});
   }
   if (auto found = objects.find(key); found != objects.end() && !put.replace) {
     return MapReply(resp3, {{"outcome", BulkReply("exists")},
@@ -184,8 +183,7 @@ Reply FakeMaster::PutRenew(const Args& args) {
   if (put == puts.end()) return ErrorReply("NOPUT no such put");
   std::vector<Reply> lines;
   for (const Place& place : put->second.places) lines.push_back(BulkReply(Line(place, {put->first}, Right::kWrite)));
-  return MapReply(resp3,
-                  {{"deadline-ms", IntegerReply(put_deadline_ms)}, {"replicas", ArrayReply(std::move(lines))}});
+  return MapReply(resp3, {{"deadline-ms", IntegerReply(put_deadline_ms)}, {"replicas", ArrayReply(std::move(lines))}});
 }
 
 Reply FakeMaster::PutEnd(const Args& args) {

@@ -59,7 +59,7 @@ class FakeMaster {
   std::map<std::string, Object> objects;
   std::map<uint64_t, Put> puts;  // open
   std::vector<Store> stores;
-  std::vector<Args> log;         // every command
+  std::vector<Args> log;  // every command
   std::vector<Args> reports;
   std::atomic<uint64_t> epoch{1};
   uint64_t next_version = (uint64_t{1} << 40) + 1;
