@@ -1,11 +1,13 @@
 // A client over a fake master and a fake engine.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "client/client_impl.h"
 #include "tests/client/fake_engine.h"
 #include "tests/client/fake_master.h"
@@ -13,7 +15,7 @@
 namespace tiercel::test {
 
 inline std::vector<std::byte> RandomBytes(size_t size, uint64_t seed) {
-  Random random(seed);
+  tiercel::Random random(seed);
   std::vector<std::byte> bytes(size);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.Next());
   return bytes;
