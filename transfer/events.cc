@@ -47,7 +47,7 @@ void Core::OnRailDown(Rail& rail, const Error& error) {
   Slot& slot = *found->second;
   open_slots_.erase(found);
   last = std::move(slot.rail);
-  TIERCEL_CHECK(slot.inflight == 0, "a rail gives back its slices before it goes");
+  // Slices that another thread is about to post, or is copying, come back later: the slot outlives them.
   Path& path = *slot.path;
   const bool silent = slot.first_answer_ms != INT64_MAX;
   slot.first_answer_ms = INT64_MAX;

@@ -235,8 +235,7 @@ void StreamRail::OnWriteOk(const FrameHeader& header) {
   {
     std::lock_guard lock(mu_);
     const Request* r = FindLocked(header.id);
-    if (r == nullptr || r->sending || r->copying ||
-        (r->slice != nullptr && (r->slice->kind != OpKind::kWrite || r->slice->view))) {
+    if (r == nullptr || r->copying || (r->slice != nullptr && (r->slice->kind != OpKind::kWrite || r->slice->view))) {
       Fail(PeerError("an answer that fits no request"));
       return;
     }
@@ -244,7 +243,8 @@ void StreamRail::OnWriteOk(const FrameHeader& header) {
   Answered(header.id, std::nullopt);
 }
 
-// A request has its answer: ends its slice, or notes a refusal that came while the payload is still going out.
+// A request has its answer: ends its slice, or notes the answer while its sender is not done with it yet (a refusal
+// comes early; and the sender may still be telling the observer of the last piece).
 void StreamRail::Answered(uint64_t id, const std::optional<Error>& refusal) {
   Slice* slice = nullptr;
   bool own = false;

@@ -143,7 +143,8 @@ void StreamRail::PayloadSent(size_t bytes) {
     if (answered) ForgetLocked(*r);
   }
   stream_ = nullptr;
-  if (answered) host_->OnSliceDone(*slice, SliceEnd::kRefused, &*refusal);
+  if (!answered) return;
+  host_->OnSliceDone(*slice, refusal ? SliceEnd::kRefused : SliceEnd::kOk, refusal ? &*refusal : nullptr);
 }
 
 }  // namespace tiercel::transfer

@@ -47,9 +47,23 @@ TestTarget::TestTarget(const Clock& clock, uint64_t incarnation)
 TestTarget::~TestTarget() { TIERCEL_CHECK(live_ == 0, "every access ends before its target"); }
 
 std::span<std::byte> TestTarget::AddSegment(SegmentRef place, uint64_t size, Sharing sharing) {
+  return AddAt(place, size, sharing, nullptr);
+}
+
+std::pair<std::span<std::byte>, std::span<std::byte>> TestTarget::AddAdjacentSegments(SegmentRef first,
+                                                                                      uint64_t first_size,
+                                                                                      SegmentRef second,
+                                                                                      uint64_t second_size) {
+  void* both = mmap(nullptr, first_size + second_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  TIERCEL_CHECK(both != MAP_FAILED);
+  return {AddAt(first, first_size, Sharing::kSealed, both),
+          AddAt(second, second_size, Sharing::kSealed, static_cast<std::byte*>(both) + first_size)};
+}
+
+std::span<std::byte> TestTarget::AddAt(SegmentRef place, uint64_t size, Sharing sharing, void* where) {
   UniqueFd file(memfd_create("test-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   TIERCEL_CHECK(file && ftruncate(file.get(), static_cast<off_t>(size)) == 0);
-  void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  void* p = mmap(where, size, PROT_READ | PROT_WRITE, MAP_SHARED | (where != nullptr ? MAP_FIXED : 0), file.get(), 0);
   TIERCEL_CHECK(p != MAP_FAILED);
   if (sharing == Sharing::kSealed || sharing == Sharing::kShort) {
     TIERCEL_CHECK(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -33,6 +34,9 @@ class TestTarget final : public Target {
   // ---- for tests
   enum class Sharing { kSealed, kUnsealed, kShort, kRefused };
   std::span<std::byte> AddSegment(SegmentRef place, uint64_t size, Sharing sharing = Sharing::kSealed);
+  // Two segments that lie next to each other in memory.
+  std::pair<std::span<std::byte>, std::span<std::byte>> AddAdjacentSegments(SegmentRef first, uint64_t first_size,
+                                                                            SegmentRef second, uint64_t second_size);
   void SetEpoch(uint32_t segment, uint32_t epoch);
   std::span<std::byte> memory(SegmentRef place);
   ino_t inode(SegmentRef place);
@@ -62,6 +66,7 @@ class TestTarget final : public Target {
     Mapping mapping;
   };
   class TestAccess;
+  std::span<std::byte> AddAt(SegmentRef place, uint64_t size, Sharing sharing, void* where);
   Result<std::unique_ptr<Access>> Check(const AccessRequest& request, const PeerIdentity& peer,
                                         std::function<void()>& revoke);
 

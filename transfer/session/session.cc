@@ -79,8 +79,14 @@ void Session::Tick(int64_t now_ms) {
   if (idle && now_ms - progress_ms_ >= limits.idle_timeout_ms) Cut();
 }
 
-bool Session::ReleaseDrained() {
-  if (cut_ || draining_.empty()) return false;
+bool Session::LookAtDraining() {
+  ReleaseDrained();
+  Resume();
+  return !cut_ && !draining_.empty();
+}
+
+void Session::ReleaseDrained() {
+  if (cut_ || draining_.empty()) return;
   int queued = 0;
   if (ioctl(socket_.native_handle(), SIOCOUTQ, &queued) != 0) queued = 0;  // no socket, no queue
   const uint64_t taken = sent_bytes_ - static_cast<uint64_t>(queued);
@@ -88,8 +94,6 @@ bool Session::ReleaseDrained() {
     FreeUse(std::move(draining_.front().use));
     draining_.pop_front();
   }
-  Resume();
-  return !cut_ && !draining_.empty();
 }
 
 Result<Session::UsePtr> Session::Admit(AccessRequest::Kind kind, const DataRequest& request) {

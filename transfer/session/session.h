@@ -41,7 +41,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // Every few hundred milliseconds: time-outs.
   void Tick(int64_t now_ms);
   // Ends the uses that the socket's queue has drained past. True when some are left.
-  bool ReleaseDrained();
+  bool LookAtDraining();
   bool authenticated() const { return peer_.has_value(); }
 
  private:
@@ -131,6 +131,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void FinishReply();
 
   void FreeUse(UsePtr use);
+  void ReleaseDrained();
   void Progress();
   bool InLoop() const;
 

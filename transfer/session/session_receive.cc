@@ -156,7 +156,7 @@ bool Session::ParseFrame() {
   Result<FrameHeader> header = DecodeHeader({at, kHeaderBytes});
   if (!header.ok()) {
     const bool ours = std::memcmp(at, &kFrameMagic, sizeof(kFrameMagic)) == 0;
-    Refuse(header.error(), ours);
+    Refuse(header.error(), ours || peer_.has_value());  // who has greeted is one of ours, whatever became of this
     return false;
   }
   if (here < kHeaderBytes + header->body_bytes) return false;

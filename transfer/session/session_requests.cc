@@ -29,7 +29,7 @@ void Session::OnFrame(const FrameHeader& header, std::span<const std::byte> body
     return Refuse(Error(ErrorCode::kUnauthenticated, "a connection begins with HELLO and a ticket"));
   }
   // Pins that wait for the queue end as soon as somebody comes by; the client often asks again when it has read all.
-  if (!draining_.empty()) (void)ReleaseDrained();
+  if (!draining_.empty()) ReleaseDrained();
   switch (header.type) {
     case FrameType::kRead: return OnRead(header, body);
     case FrameType::kWrite: return OnWrite(header, body);

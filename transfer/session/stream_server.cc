@@ -89,7 +89,7 @@ void SessionLoop::LookAtDraining() {
   draining_ = false;
   bool left = false;
   const std::vector<std::shared_ptr<Session>> sessions(sessions_.begin(), sessions_.end());
-  for (const auto& session : sessions) left = session->ReleaseDrained() || left;
+  for (const auto& session : sessions) left = session->LookAtDraining() || left;
   drain_pause_ms_ = left ? std::min(kMaxDrainPauseMs, drain_pause_ms_ * 2) : 1;
   if (left) WatchDraining();
 }
