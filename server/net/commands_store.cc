@@ -14,7 +14,7 @@
 namespace tiercel::net {
 namespace {
 
-constexpr size_t kMaxStoreNameBytes = 256, kMaxStorageIdBytes = 128;
+constexpr size_t kMaxStoreNameBytes = 255, kMaxStorageIdBytes = 128;
 constexpr size_t kMaxHostBytes = 512, kMaxAddressBytes = 300, kMaxSocketBytes = 107;  // of sockaddr_un
 constexpr int64_t kDialTimeoutMs = 1000;
 constexpr int64_t kMaxGraceMs = 24 * 3600'000;
