@@ -82,6 +82,12 @@ bool Control::WaitServing(int64_t timeout_ms) {
   return state_ == ControlState::kServing;
 }
 
+bool Control::WaitPutsEnded(int64_t timeout_ms) {
+  std::unique_lock lock(mu_);
+  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                           [this] { return stop_ || target_->open_puts() == 0; });
+}
+
 ControlFigures Control::Figures() const {
   std::lock_guard lock(mu_);
   ControlFigures figures = figures_;

@@ -82,6 +82,8 @@ class Control {
   void Start();
   // True when the store serves. False when the time is over first (-1: no limit), or Stop came.
   bool WaitServing(int64_t timeout_ms);
+  // True when no put is open at the store (any more).
+  bool WaitPutsEnded(int64_t timeout_ms);
   // Tells what is still to be told, then that the store leaves. False: not joined, or no answer in time.
   bool Leave(int64_t timeout_ms);
   void Stop();  // idempotent
