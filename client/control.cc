@@ -1,5 +1,7 @@
 #include "client/control.h"
 
+#include <optional>
+
 #include "base/backoff.h"
 #include "base/random.h"
 #include "client/messages.h"
@@ -38,7 +40,7 @@ void Control::NoticeEpoch() {
 // Bounded by the deadline: every repeat is behind a pause, and the last pause ends before it.
 template <typename T, typename Send>
 Result<T> Control::WithRepeats(const Deadline& deadline, Again again, Send&& send) {
-  Backoff backoff(kPauses, RandomId());
+  std::optional<Backoff> pauses;
   for (;;) {
     if (stop_->stopped()) return Error(ErrorCode::kShutdown, "the client is closed");
     Result<T> answer = send(std::max<int64_t>(deadline.left_ms(), 1));
@@ -49,7 +51,8 @@ Result<T> Control::WithRepeats(const Deadline& deadline, Again again, Send&& sen
     } else if (again == Again::kNo || answer.error().code() != ErrorCode::kUnreachable) {
       return answer;
     }
-    const int64_t pause_ms = backoff.NextMs();
+    if (!pauses) pauses.emplace(kPauses, RandomId());
+    const int64_t pause_ms = pauses->NextMs();
     if (pause_ms >= deadline.left_ms() || !stop_->Sleep(pause_ms)) return answer;
   }
 }

@@ -34,7 +34,7 @@ bool OnThisHost(const std::string& own_host_id, const std::string& store_host, c
   if (socket.empty()) return false;
   std::string_view theirs = BootIdOf(store_host);
   if (!theirs.empty() && theirs != BootIdOf(own_host_id)) return false;
-  struct stat facts {};
+  struct stat facts{};
   return stat(socket.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode);
 }
 

@@ -77,12 +77,16 @@ Words PutStartWords(std::string_view key, uint64_t size, const PutOptions& optio
 
 Words LookUpWords(std::string_view key, const std::optional<int64_t>& lease_ms, bool lease) {
   Words words{"GETREPLICAS", key};
-  if (!lease) {
-    words.Add("NOLEASE");
-  } else if (lease_ms) {
-    words.Add("LEASE").AddNumber(*lease_ms);
-  }
+  AddLeaseWords(lease_ms, lease, &words);
   return words;
+}
+
+void AddLeaseWords(const std::optional<int64_t>& lease_ms, bool lease, Words* words) {
+  if (!lease) {
+    words->Add("NOLEASE");
+  } else if (lease_ms) {
+    words->Add("LEASE").AddNumber(*lease_ms);
+  }
 }
 
 Result<std::optional<Found>> ParseFound(const Reply& reply) {
@@ -99,15 +103,22 @@ Result<std::optional<Found>> ParseFound(const Reply& reply) {
   return std::optional<Found>(std::move(found));
 }
 
+Result<Plan> ParseRenewed(const Reply& reply, uint64_t size) {
+  if (reply.is_error()) return reply.ToError();
+  Plan plan;
+  TIERCEL_ASSIGN(uint64_t deadline_ms, Number(reply, "deadline-ms"));
+  plan.deadline_ms = static_cast<int64_t>(std::min<uint64_t>(deadline_ms, INT64_MAX / 4));
+  TIERCEL_ASSIGN(plan.replicas, Replicas(reply, size, false));
+  return plan;
+}
+
 Result<Plan> ParsePlan(const Reply& reply, uint64_t size) {
   if (reply.is_error()) return reply.ToError();
   Plan plan;
   std::string outcome = Text(reply, "outcome");
   if (outcome == "created") {
+    TIERCEL_ASSIGN(plan, ParseRenewed(reply, size));
     TIERCEL_ASSIGN(plan.put.value, Number(reply, "put"));
-    TIERCEL_ASSIGN(uint64_t deadline_ms, Number(reply, "deadline-ms"));
-    plan.deadline_ms = static_cast<int64_t>(std::min<uint64_t>(deadline_ms, INT64_MAX / 4));
-    TIERCEL_ASSIGN(plan.replicas, Replicas(reply, size, false));
   } else if (outcome == "exists") {
     plan.outcome = Plan::Outcome::kExists;
     TIERCEL_ASSIGN(plan.put.value, Number(reply, "version"));

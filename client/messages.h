@@ -42,10 +42,13 @@ struct StoreEntry {
 
 Words PutStartWords(std::string_view key, uint64_t size, const PutOptions& options, std::string_view exclude);
 Words LookUpWords(std::string_view key, const std::optional<int64_t>& lease_ms, bool lease);
+void AddLeaseWords(const std::optional<int64_t>& lease_ms, bool lease, Words* words);
 
 // A reply of an unexpected shape is kPeerProtocol; an error reply is that error.
 Result<std::optional<Found>> ParseFound(const resp::Reply& reply);  // nullopt: a miss
 Result<Plan> ParsePlan(const resp::Reply& reply, uint64_t size);
+// PUTRENEW's answer: deadline-ms and replicas with fresh grants.
+Result<Plan> ParseRenewed(const resp::Reply& reply, uint64_t size);
 Result<std::vector<StoreEntry>> ParseStores(const resp::Reply& reply);
 Result<int64_t> ParseInteger(const resp::Reply& reply);
 Status ParseOk(const resp::Reply& reply);

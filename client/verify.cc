@@ -21,8 +21,12 @@ Finding Bad(ErrorCode code, std::string what) { return {false, code, std::move(w
 
 Finding Examine(const Expected& expected, const Evidence& evidence) {
   const uint64_t blocks = BlockCount(expected.size);
-  TIERCEL_CHECK(evidence.first_block + evidence.sums.size() <= blocks);
-  if (!evidence.complete) return Bad(ErrorCode::kLength, "fewer bytes arrived than were asked for");
+  const uint64_t end_block = evidence.first_block + evidence.sums.size();
+  TIERCEL_CHECK(end_block <= blocks);
+  const uint64_t wanted = std::min(end_block * kBlockBytes, expected.size) - evidence.first_block * kBlockBytes;
+  if (evidence.bytes != wanted) {
+    return Bad(ErrorCode::kLength, fmt::format("{} bytes arrived of {}", evidence.bytes, wanted));
+  }
 
   const bool whole = evidence.sums.size() == blocks;
   std::span<const uint64_t> all = whole ? evidence.sums : evidence.trailer;

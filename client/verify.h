@@ -31,7 +31,7 @@ struct Evidence {
   uint64_t first_block = 0;
   std::span<const uint64_t> sums;     // computed from the bytes that arrived
   std::span<const uint64_t> trailer;  // sums of all blocks as the replica says; empty when `sums` has them all
-  bool complete = true;               // every byte asked for arrived
+  uint64_t bytes = 0;                 // of these blocks that arrived
 };
 
 Status Verify(const Expected& expected, const Evidence& evidence, ReadPastLease policy, int64_t now_ms);

@@ -23,6 +23,8 @@ class Segment {
   // A descriptor through which other processes may map it read-only and never write; kNoPerm when not sealed.
   virtual Result<UniqueFd> ShareReadOnly() const = 0;
   virtual bool huge_pages() const = 0;
+  // Bytes whose pages are there already; the rest appears on first use. Thread-safe.
+  virtual uint64_t populated_bytes() const { return size(); }
 };
 
 }  // namespace tiercel::tiers

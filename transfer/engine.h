@@ -8,9 +8,10 @@
 // Threads: everything is thread-safe. A thread that waits drives the sockets itself (no hand-over to another
 // thread on the way); a background thread drives them while nobody waits and something is under way.
 //
-// Bounds: `queue_per_peer` slices wait at most for a peer; beyond that Submit waits `admission_timeout_ms`, then
-// the operation fails with kAdmissionTimeout. Connections are made when a peer is first used, `connections_per_peer`
-// at most, re-made with back-off (100 ms, doubled, at most 2 s), never one per operation.
+// Bounds: `inflight_per_rail` slices are on a rail, `queue_per_peer` operations wait at most for a peer; beyond that
+// Submit waits `admission_timeout_ms`, then the operation fails with kAdmissionTimeout. Connections are made when a
+// peer is first used, `connections_per_peer` at most, re-made with back-off (100 ms, doubled, at most 2 s), never one
+// per operation.
 #pragma once
 
 #include <cstddef>
@@ -86,6 +87,9 @@ struct SubmitOptions {
   int64_t timeout_ms = 10'000;  // deadline of the whole batch
   TransportMask transports = kAnyTransport;
   int max_switches = 2;  // to other transports or rails, per operation
+  // When every path to the peer has been down for this long, an operation that is not under way fails with
+  // kUnreachable and need not wait for the deadline (there are other replicas). -1: waits for the peer.
+  int64_t unreachable_after_ms = -1;
 };
 
 // Owned by its caller. Destroying it cancels what is unfinished and waits until it is terminal.
@@ -112,7 +116,10 @@ class Registration {
 struct EngineOptions {
   uint64_t slice_bytes = 1 << 20;
   uint32_t connections_per_peer = 2;
-  uint32_t queue_per_peer = 4096;  // slices
+  uint32_t queue_per_peer = 4096;   // operations that wait, whole or in part, for a place on a rail
+  uint32_t inflight_per_rail = 64;  // slices on one rail at a time; the queue begins behind them
+  uint64_t inflight_bytes_per_rail = 16 << 20;
+  uint64_t stripe_bytes = 8 << 20;  // another connection is opened when each has this much under way
   uint32_t max_ops_per_batch = 8192;
   int64_t admission_timeout_ms = 1000;
   int64_t connect_timeout_ms = 3000;
@@ -120,6 +127,8 @@ struct EngineOptions {
   int64_t rail_window_ms = 5000;     // errors counted within this
   uint32_t rail_error_limit = 5;     // then the rail is paused
   int64_t rail_pause_ms = 5000;
+  int64_t backoff_first_ms = 100;  // pause before a peer that cannot be reached is tried again; doubled each time
+  int64_t backoff_cap_ms = 2000;
   std::vector<TransportKind> preference = {TransportKind::kLocal, TransportKind::kShm, TransportKind::kRdma,
                                            TransportKind::kTcp};
   double jitter = 0.2;

@@ -52,6 +52,9 @@ class Target {
  public:
   virtual ~Target() = default;
   virtual Incarnation incarnation() const = 0;
+  // Now, on the clock that grants expire on; told to clients in the hand-shake, so that they need not send again what
+  // would be refused. 0: unknown.
+  virtual int64_t GrantTimeMs() const { return 0; }
 
   // Opens a connection: the ticket's MAC and expiry. kUnauthenticated otherwise. Thread-safe, like all of these.
   virtual Result<PeerIdentity> Authenticate(const Ticket& ticket, const std::string& address) = 0;

@@ -106,13 +106,17 @@ struct StoreStat {
   uint64_t capacity_bytes = 0, used_bytes = 0, free_bytes = 0;
 };
 
-// Owned bytes of a value. Memory is page-aligned and not zeroed first.
+class BufferCache;
+
+// Owned bytes of a value. Memory is not zeroed first, and page-aligned from one page on. Large buffers go back to
+// their client's small stock when they are destroyed, also after the client. Running out of memory throws
+// std::bad_alloc, as the standard containers do. An empty value is a Buffer of size 0 without memory.
 class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(size_t size);
-  Buffer(Buffer&&) noexcept = default;
-  Buffer& operator=(Buffer&&) noexcept = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }
   size_t size() const { return size_; }
@@ -121,8 +125,13 @@ class Buffer {
   std::string_view view() const { return {reinterpret_cast<const char*>(data_.get()), size_}; }
 
  private:
+  friend class BufferCache;
   struct Free {
-    void operator()(std::byte* p) const;
+    Free() : capacity(0) {}
+    Free(size_t bytes, std::shared_ptr<BufferCache> origin) : capacity(bytes), cache(std::move(origin)) {}
+    size_t capacity;
+    std::shared_ptr<BufferCache> cache;  // nullptr: back to the system
+    void operator()(std::byte* memory) const;
   };
   std::unique_ptr<std::byte[], Free> data_;
   size_t size_ = 0;

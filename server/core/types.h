@@ -110,6 +110,8 @@ struct StoreInfo {
   uint32_t proto_min = 0, proto_max = 0;
   int64_t last_heard_ms = 0;  // boot clock
   bool in_process = false;
+  uint64_t user = 0;            // who joined it
+  ConnectionId connection = 0;  // on which it joined last
 };
 
 struct StoreJoinRequest {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "base/clock.h"
 #include "server/core/master.h"
@@ -14,9 +15,10 @@ namespace tiercel::index {
 class Committer {
  public:
   // `progressed` runs on the committer's thread, without the lock, whenever durable() moved or commands were undone.
+  // A failed index is asked to resume every `resume_every_ms`, for as long as it takes.
   Committer(core::Index* index, core::Master* master, std::mutex* lock, const Clock* clock,
-            std::function<void()> progressed);
-  ~Committer();  // commits what is there, then stops
+            std::function<void()> progressed, int64_t resume_every_ms = 1000);
+  ~Committer();  // commits what is there, then stops; does not wait for an index that cannot be written
   void Wake();   // records are there; cheap, any thread
 
  private:

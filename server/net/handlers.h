@@ -104,10 +104,13 @@ Outcome DoPin(CommandContext& c);
 Outcome DoReport(CommandContext& c);
 Outcome DoVerify(CommandContext& c);
 Outcome DoObjectPlaces(CommandContext& c);
+Outcome DoObjectChain(CommandContext& c);
 Outcome DoStores(CommandContext& c);
 Outcome DoTicket(CommandContext& c);
 Outcome DoTiers(CommandContext& c);
+// commands_store.cc, commands_store_segments.cc, commands_store_work.cc
 Outcome DoStoreJoin(CommandContext& c);
+Outcome DoStoreAttach(CommandContext& c);
 Outcome DoStoreSegment(CommandContext& c);
 Outcome DoStoreReady(CommandContext& c);
 Outcome DoStoreWork(CommandContext& c);

@@ -15,6 +15,7 @@ namespace tiercel::net {
 struct StoreBinding {
   core::StoreSlot slot = 0;
   Incarnation incarnation;
+  bool joined_here = true;  // by STORE JOIN; else by ATTACH: it reports, but fetches no work
 };
 
 // How far a command has come that runs in several pieces, or again after it was parked. Reset for each command.

@@ -30,14 +30,14 @@ Status StoreTarget::BeginLocalWrite(SegmentRef place, Version put, const ExtentL
     begun = puts_.Begin(put);
   }
   if (!begun.ok()) {
-    UnlinkLocal(slot, extents);
+    UnlinkLocal(slot, place.epoch, extents);
     CountRefusal(begun.error().code());
   }
   return begun;
 }
 
 void StoreTarget::EndLocalWrite(SegmentRef place, Version put, const ExtentList& extents) {
-  UnlinkLocal(FindSlot(place.segment), extents);
+  UnlinkLocal(FindSlot(place.segment), place.epoch, extents);
   EndPutOperation(put);
 }
 
@@ -63,8 +63,9 @@ Status StoreTarget::LinkLocal(Slot* slot, SegmentRef place, Version put, const E
   return Ok();
 }
 
-void StoreTarget::UnlinkLocal(Slot* slot, const ExtentList& extents) {
+void StoreTarget::UnlinkLocal(Slot* slot, uint32_t epoch, const ExtentList& extents) {
   std::lock_guard lock(slot->mu);
+  if (epoch != slot->place().epoch) slot->old_uses -= extents.size();
   for (const Extent& extent : extents) slot->ranges.Remove(extent, Use::kIngest);
 }
 
@@ -124,19 +125,21 @@ bool StoreTarget::DropSegment(SegmentRef place) {
   if (slot == nullptr) return false;
   {
     std::lock_guard lock(slot->mu);
-    if (slot->place() != place) return false;
+    const uint32_t epoch = slot->place().epoch;
+    if (epoch != place.epoch) return place.epoch < epoch;
     slot->ranges.ForgetRefused();
+    slot->old_uses = slot->ranges.total_uses();
     slot->epoch.store(place.epoch + 1, std::memory_order_release);
   }
   RevokeWhere([slot](const ActiveUse& use) { return use.slot() == slot; });
   return true;
 }
 
-bool StoreTarget::Unused(uint32_t segment) const {
+bool StoreTarget::Drained(uint32_t segment) const {
   Slot* slot = FindSlot(segment);
   if (slot == nullptr) return true;
   std::lock_guard lock(slot->mu);
-  return slot->ranges.total_uses() == 0;
+  return slot->old_uses == 0;
 }
 
 void StoreTarget::RefuseNewPuts() {

@@ -91,10 +91,10 @@ Result<std::unique_ptr<transfer::Access>> StoreTarget::AdmitChecked(const transf
 
   std::shared_ptr<Revoker> revoker;
   if (revoke && kind != Use::kView) revoker = std::make_shared<Revoker>(std::move(revoke));
-  auto use = std::make_unique<ActiveUse>(this, slot, Extent{request.offset, request.length}, kind,
+  auto use = std::make_unique<ActiveUse>(this, slot, request.place.epoch, Extent{request.offset, request.length}, kind,
                                          request.grant->version, std::move(revoker));
   std::optional<RangeTable::Conflict> conflict;
-  TIERCEL_TRY(Link(use.get(), request.place.epoch, &conflict));
+  TIERCEL_TRY(Link(use.get(), &conflict));
   if (conflict) return RefuseForConflict(*use, request.grant->extents, *conflict);
   if (kind == Use::kIngest) {
     std::lock_guard lock(puts_mu_);
@@ -110,21 +110,21 @@ Result<std::unique_ptr<transfer::Access>> StoreTarget::AdmitOwnRead(SegmentRef p
   if (slot != nullptr) state = {slot->place().epoch, slot->local.size};
   const transfer::AccessRequest request{Kind::kRead, place, range.offset, range.length, nullptr};
   TIERCEL_TRY(CheckPlace(request, slot != nullptr ? &state : nullptr));
-  auto use = std::make_unique<ActiveUse>(this, slot, range, Use::kSend, version, nullptr);
+  auto use = std::make_unique<ActiveUse>(this, slot, place.epoch, range, Use::kSend, version, nullptr);
   std::optional<RangeTable::Conflict> conflict;
-  TIERCEL_TRY(Link(use.get(), place.epoch, &conflict));
+  TIERCEL_TRY(Link(use.get(), &conflict));
   if (conflict) return RefuseForConflict(*use, {}, *conflict);
   return std::unique_ptr<transfer::Access>(std::move(use));
 }
 
 // Enters the use into its segment's table, or says what is in the way.
-Status StoreTarget::Link(ActiveUse* use, uint32_t epoch, std::optional<RangeTable::Conflict>* conflict) {
+Status StoreTarget::Link(ActiveUse* use, std::optional<RangeTable::Conflict>* conflict) {
   Slot* slot = use->slot();
   std::lock_guard lock(slot->mu);
   const uint32_t now_epoch = slot->place().epoch;
-  if (now_epoch != epoch) {  // raised since it was looked at
+  if (now_epoch != use->epoch()) {  // raised since it was looked at
     return Error(ErrorCode::kOldEpoch,
-                 fmt::format("segment {} is in epoch {}, not {}", slot->place().segment, now_epoch, epoch));
+                 fmt::format("segment {} is in epoch {}, not {}", slot->place().segment, now_epoch, use->epoch()));
   }
   *conflict = slot->ranges.Find(use->range(), use->kind());
   if (*conflict) return Ok();
@@ -147,6 +147,7 @@ void StoreTarget::Unlink(ActiveUse* use) {
   {
     std::lock_guard lock(slot->mu);
     slot->ranges.Remove(use->range(), use->kind());
+    if (use->epoch() != slot->place().epoch) --slot->old_uses;
     (use->previous != nullptr ? use->previous->next : slot->first) = use->next;
     if (use->next != nullptr) use->next->previous = use->previous;
   }

@@ -87,10 +87,10 @@ class StoreTarget final : public transfer::Target {
   void RaiseFloor(Version floor);
   bool AllClosedBelow(Version version) const;
   // The contents are given up: the epoch rises, what is in flight is revoked (views end by themselves).
-  // False: not this epoch.
+  // True also when this epoch was given up before; false: no such segment, or not that far yet.
   bool DropSegment(SegmentRef place);
-  // True when no use of the segment is left, of whatever epoch.
-  bool Unused(uint32_t segment) const;
+  // True when no use of the segment from before its last drop is left.
+  bool Drained(uint32_t segment) const;
   // No put begins from now on; those that are open go on.
   void RefuseNewPuts();
   uint64_t open_puts() const;
@@ -126,11 +126,11 @@ class StoreTarget final : public transfer::Target {
   Result<std::unique_ptr<transfer::Access>> AdmitChecked(const transfer::AccessRequest& request,
                                                          const transfer::PeerIdentity& peer,
                                                          std::function<void()> revoke);
-  Status Link(ActiveUse* use, uint32_t epoch, std::optional<RangeTable::Conflict>* conflict);
+  Status Link(ActiveUse* use, std::optional<RangeTable::Conflict>* conflict);
   void Unlink(ActiveUse* use);
   Status LinkLocal(Slot* slot, SegmentRef place, Version put, const ExtentList& extents,
                    std::optional<RangeTable::Conflict>* conflict);
-  void UnlinkLocal(Slot* slot, const ExtentList& extents);
+  void UnlinkLocal(Slot* slot, uint32_t epoch, const ExtentList& extents);
   Status TakeViewBytes(uint64_t bytes);
   Error RefuseForConflict(const ActiveUse& use, const ExtentList& place, const RangeTable::Conflict& conflict);
   // `place`: all of the put's replica, which is what the master keeps out of use.

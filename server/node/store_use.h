@@ -53,6 +53,7 @@ struct StoreTarget::Slot {
 
   std::mutex mu;
   RangeTable ranges;
+  size_t old_uses = 0;         // of ranges' uses, those admitted under an earlier epoch
   ActiveUse* first = nullptr;  // every admitted use, linked through ActiveUse::next
   uint64_t reads = 0, writes = 0, views = 0;
   uint64_t read_bytes = 0, write_bytes = 0, view_bytes = 0;
@@ -60,8 +61,15 @@ struct StoreTarget::Slot {
 
 class StoreTarget::ActiveUse final : public transfer::Access {
  public:
-  ActiveUse(StoreTarget* target, Slot* slot, Extent range, Use kind, Version version, std::shared_ptr<Revoker> revoker)
-      : target_(target), slot_(slot), range_(range), kind_(kind), version_(version), revoker_(std::move(revoker)) {
+  ActiveUse(StoreTarget* target, Slot* slot, uint32_t epoch, Extent range, Use kind, Version version,
+            std::shared_ptr<Revoker> revoker)
+      : target_(target),
+        slot_(slot),
+        epoch_(epoch),
+        range_(range),
+        kind_(kind),
+        version_(version),
+        revoker_(std::move(revoker)) {
     memory = {slot->segment->base() + range.offset, static_cast<size_t>(range.length)};
     file = slot->segment->file();
     file_offset = range.offset;
@@ -73,6 +81,7 @@ class StoreTarget::ActiveUse final : public transfer::Access {
   }
 
   Slot* slot() const { return slot_; }
+  uint32_t epoch() const { return epoch_; }
   Extent range() const { return range_; }
   Use kind() const { return kind_; }
   Version version() const { return version_; }
@@ -86,6 +95,7 @@ class StoreTarget::ActiveUse final : public transfer::Access {
  private:
   StoreTarget* const target_;
   Slot* const slot_;
+  const uint32_t epoch_;
   const Extent range_;
   const Use kind_;
   const Version version_;
