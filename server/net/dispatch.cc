@@ -96,6 +96,7 @@ constexpr Binding kBindings[] = {
     {CommandId::kObjectIdletime, {DoObjectIdletime, kCore}},
     {CommandId::kObjectFreq, {DoObjectFreq, kCore}},
     {CommandId::kObjectPlaces, {DoObjectPlaces, kCore}},
+    {CommandId::kObjectChain, {DoObjectChain, kCore}},
     {CommandId::kObjectHelp, {DoHelp, kNone}},
     // puts and replicas
     {CommandId::kPutstart, {DoPutStart, kCore}},
@@ -113,6 +114,7 @@ constexpr Binding kBindings[] = {
     {CommandId::kTicket, {DoTicket, kCore}},
     {CommandId::kTiers, {DoTiers, kCore}},
     {CommandId::kStoreJoin, {DoStoreJoin, kCore}},
+    {CommandId::kStoreAttach, {DoStoreAttach, kCore}},
     {CommandId::kStoreSegment, {DoStoreSegment, kCore}},
     {CommandId::kStoreReady, {DoStoreReady, kCore}},
     {CommandId::kStoreWork, {DoStoreWork, kCore}},
