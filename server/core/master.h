@@ -101,6 +101,9 @@ class Master {
   // ---- puts
   Result<PutPlan> PutStart(const Caller& caller, const KeyRef& key, uint64_t size, const PutOptions& options,
                            Times now);
+  // The same into a plan that the caller uses again, so that starting puts does not allocate.
+  Status PutStart(const Caller& caller, const KeyRef& key, uint64_t size, const PutOptions& options, Times now,
+                  PutPlan* plan);
   // Fresh deadline and places (for fresh grants).
   Result<PutPlan> PutRenew(const Caller& caller, Version put, Times now);
   // Number of replicas published, at least 1. Idempotent: repeats answer the same while the put is remembered.

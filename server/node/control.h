@@ -27,6 +27,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "protocol/resp/conn/connection.h"
 #include "server/node/control_wire.h"
 #include "server/node/outbox.h"
@@ -157,6 +158,9 @@ class Control {
   std::vector<Drop> drops_;
   std::deque<Verify> verifies_;
   ControlFigures figures_;
+
+  ErrorCode last_failure_code_ = ErrorCode::kInternal;
+  LogLimiter failure_lines_{60'000};
 
   uint64_t generation_ = 0;  // highest seen; of the work thread
   std::thread work_thread_, report_thread_, verify_thread_;
