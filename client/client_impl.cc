@@ -24,7 +24,12 @@ Status ClientImpl::Reconnect() {
     TIERCEL_ASSIGN(std::shared_ptr<transfer::Engine> engine, make_engine_(tickets));
     parts_.SetEngine(std::move(engine));
   }
-  TIERCEL_ASSIGN(auto stores, parts_.directory->Ask(Deadline::After(parts_.options.connect_timeout_ms)));
+  auto stores = parts_.directory->Ask(Deadline::After(parts_.options.connect_timeout_ms));
+  if (!stores.ok()) {
+    const bool other_server = stores.error().code() == ErrorCode::kUnknownCommand;
+    if (!other_server) return std::move(stores).error();
+    return Error(ErrorCode::kPeerProtocol, "what answers is no Tiercel master: " + stores.error().message());
+  }
   State idle = State::kIdle;
   state_.compare_exchange_strong(idle, State::kOpen);
   return Ok();

@@ -31,6 +31,9 @@ struct ConnectionOptions {
   int adopted_fd = -1;         // instead of either: a connected socket; then there is no reconnection
   std::string user, password;  // AUTH when a password is set
   std::string client_name;     // CLIENT SETNAME when set
+  // Commands that every new connection sends after it has logged in. One that is answered with an error fails the
+  // connect: so a call never runs without what they set.
+  std::vector<std::vector<std::string>> greeting;
   int64_t connect_timeout_ms = 3000;
   int64_t backoff_first_ms = 100, backoff_cap_ms = 2000;
   uint64_t max_pending = 65'536;  // calls awaiting replies; beyond: kRetry

@@ -100,11 +100,7 @@ std::optional<HandshakeFailure> FailureOf(const Result<Reply>& answer) {
   return HandshakeFailure{std::move(error), !passing};
 }
 
-}  // namespace
-
-std::optional<HandshakeFailure> Handshake(int fd, const ConnectionOptions& options, Deadline deadline, int stop_fd,
-                                          ReplyParser* parser) {
-  Talk talk(fd, PeerName(options), deadline, stop_fd, parser);
+std::optional<HandshakeFailure> LogIn(Talk& talk, const ConnectionOptions& options) {
   const std::string_view user = options.user.empty() ? std::string_view("default") : options.user;
   Words hello = {"HELLO", "3"};
   if (!options.password.empty()) hello.insert(hello.end(), {"AUTH", user, options.password});
@@ -127,6 +123,18 @@ std::optional<HandshakeFailure> Handshake(int fd, const ConnectionOptions& optio
   }
   if (options.client_name.empty()) return std::nullopt;
   return FailureOf(talk.Ask({"CLIENT", "SETNAME", options.client_name}));
+}
+
+}  // namespace
+
+std::optional<HandshakeFailure> Handshake(int fd, const ConnectionOptions& options, Deadline deadline, int stop_fd,
+                                          ReplyParser* parser) {
+  Talk talk(fd, PeerName(options), deadline, stop_fd, parser);
+  auto failure = LogIn(talk, options);
+  for (size_t i = 0; !failure && i < options.greeting.size(); ++i) {
+    failure = FailureOf(talk.Ask(Words(options.greeting[i].begin(), options.greeting[i].end())));
+  }
+  return failure;
 }
 
 }  // namespace tiercel::resp

@@ -1,5 +1,5 @@
 // What is said first on a new connection: HELLO 3 with AUTH and SETNAME. A peer that does not know HELLO gets AUTH and
-// CLIENT SETNAME and speaks RESP2.
+// CLIENT SETNAME and speaks RESP2. Then comes the owner's greeting.
 #pragma once
 
 #include <optional>
