@@ -220,16 +220,11 @@ TEST_F(Puts, PutArgumentsOfTheOthers) {
 
 TEST_F(Puts, NoRoomNamesTheNumbers) {
   Serve("s1", 0xabc, "h1");
-  ExpectError(Run(DoPutStart, {"PUTSTART", "k", std::to_string(17 * kMiB)}), "OOM", {"needed", "free 16777216", "quarantined"});
+  ExpectError(Run(DoPutStart, {"PUTSTART", "k", std::to_string(17 * kMiB)}), "OOM",
+              {"needed", "free 16777216", "quarantined"});
 }
 
 TEST_F(Puts, NoStoreIsNoRoom) { ExpectError(Run(DoPutStart, {"PUTSTART", "k", "4"}), "OOM"); }
-
-TEST_F(Puts, DrainingServerTakesNone) {
-  Serve("s1", 0xabc, "h1");
-  shared.draining = true;
-  ExpectError(Run(DoPutStart, {"PUTSTART", "k", "4"}), "UNREACHABLE");
-}
 
 }  // namespace
 }  // namespace tiercel::net
