@@ -12,6 +12,12 @@
 #include "transfer/slicing.h"
 
 namespace tiercel::transfer {
+namespace {
+
+// A connection that was idle for so long may have been closed by the peer without anybody here having seen it.
+constexpr int64_t kColdMs = 1000;
+
+}  // namespace
 
 void Plan::Clear() {
   for (size_t i = 0; i < used_posts; ++i) {
@@ -205,6 +211,7 @@ Slice* Core::CutLocked(OpState& op, Slot& slot) {
   s->next = op.posted;
   if (op.posted != nullptr) op.posted->prev = s;
   op.posted = s;
+  s->cold = slot.inflight == 0 && NowMs() - slot.last_use_ms > kColdMs;
   ++op.outstanding;
   ++slot.inflight;
   slot.inflight_bytes += s->length;

@@ -252,10 +252,13 @@ void Core::Background() {
   int idle_looks = 0;
   uint64_t seen_leads = 0;
   while (!stopping_) {
+    RunCallbacks(lock);  // of batches that ended on a thread which does not drive
+    if (stopping_) break;
     if (active_count_ == 0) {
       if (++idle_looks > kWatchesBeforeRest) {
         watching_ = false;
-        background_cv_.wait(lock, [&] { return watching_ || stopping_; });
+        background_cv_.wait(lock, [&] { return watching_ || stopping_ || !callbacks_.empty(); });
+        watching_ = true;
         idle_looks = 0;
       } else {
         background_cv_.wait_for(lock, milliseconds(kWatchMs));

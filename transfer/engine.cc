@@ -14,6 +14,8 @@ namespace tiercel::transfer {
 namespace {
 
 constexpr size_t kPeersBeforeForgetting = 1024;
+constexpr uint64_t kMaxSliceBytes = 64 << 20;
+constexpr uint32_t kMaxInflight = 4096;
 
 class BatchImpl final : public Batch {
  public:
@@ -126,6 +128,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options,
   if (options.slice_bytes == 0 || options.connections_per_peer == 0 || options.inflight_per_rail == 0 ||
       options.queue_per_peer == 0 || options.max_ops_per_batch == 0) {
     return Error(ErrorCode::kInvalid, "an engine's bounds must not be 0");
+  }
+  if (options.slice_bytes > kMaxSliceBytes || options.inflight_per_rail > kMaxInflight) {
+    return Error(ErrorCode::kTooBig,
+                 fmt::format("slices of at most {} bytes, at most {} on a rail", kMaxSliceBytes, kMaxInflight));
   }
   const auto rank = [&](const std::unique_ptr<Transport>& transport) {
     const auto& order = options.preference;

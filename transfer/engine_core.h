@@ -70,6 +70,7 @@ struct OpState {
   bool queued = false;       // in path->queue
   bool ended = false;
   bool cancelled = false;
+  bool forgiven = false;         // a connection that had been left was found out with it
   std::optional<Error> failure;  // the first
   OpResult result;
   int figures = -1;  // index of the transport that was given it last
@@ -118,6 +119,7 @@ struct Slot {
   std::optional<Error> odd_version;
   uint32_t inflight = 0;
   uint64_t inflight_bytes = 0;
+  int64_t last_use_ms = 0;
   bool lost_slices = false;  // went down with slices on it
   RailHealth health;
   explicit Slot(Path* p, const RailHealth::Options& o) : path(p), health(o) {}

@@ -81,10 +81,13 @@ void Core::OnSliceDone(Slice& slice, SliceEnd end, const Error* error) {
   if (slice.next != nullptr) slice.next->prev = slice.prev;
   --op.outstanding;
   op.figures = static_cast<int>(path.transport);
-  NeedDispatchLocked(*path.peer);
+  Peer& peer = *path.peer;
+  NeedDispatchLocked(peer);
 
   const Range range{slice.op_offset, slice.length};
   const uint32_t round = slice.round;
+  const bool cold = slice.cold;
+  if (end == SliceEnd::kOk || end == SliceEnd::kRefused) slot.last_use_ms = NowMs();
   if (slice.view && end == SliceEnd::kOk) op.pin = std::move(slice.pin);
   FreeSliceLocked(&slice);
   if (end == SliceEnd::kOk || end == SliceEnd::kRefused) slot.first_answer_ms = INT64_MAX;
@@ -98,7 +101,7 @@ void Core::OnSliceDone(Slice& slice, SliceEnd end, const Error* error) {
     case SliceEnd::kRefused:
       ++figures(path).attempts_failed;
       // An earlier attempt may still be in the store's hands: that is the path's fault, not the peer's answer.
-      if (error->code() == ErrorCode::kInUse && round > 0) {
+      if (round > 0 && (error->code() == ErrorCode::kInUse || error->code() == ErrorCode::kRetry)) {
         SliceFailedLocked(op, slot, range, round, *error);
       } else {
         FailLocked(op, *error);
@@ -113,10 +116,18 @@ void Core::OnSliceDone(Slice& slice, SliceEnd end, const Error* error) {
     case SliceEnd::kLost:
       ++figures(path).attempts_failed;
       slot.lost_slices = true;
+      // The peer had left this connection while nobody looked; that is found out at no cost to the operation.
+      if (cold && !op.failure && !op.cancelled && !std::exchange(op.forgiven, true)) {
+        op.again.push_back(range);
+        RouteLocked(op, nullptr);
+        break;
+      }
       SliceFailedLocked(op, slot, range, round, *error);
       break;
   }
   MaybeEndLocked(op);
+  // On the leader's thread this does nothing: it looks at the queues when it is done. Others may come from anywhere.
+  if (peer.queued > 0) WakeLeaderLocked();
 }
 
 // All slices of an operation that fail with one path are one switch.

@@ -62,6 +62,12 @@ void StreamRail::ForgetLocked(Request& request) {
   request.refusal.reset();
 }
 
+void StreamRail::QueueAgainLocked(Slice* slice) {
+  slice->rail_next = nullptr;
+  (queue_tail_ != nullptr ? queue_tail_->rail_next : queue_head_) = slice;
+  queue_tail_ = slice;
+}
+
 void StreamRail::Post(std::span<Slice* const> slices) {
   std::optional<Error> down;
   {
@@ -69,11 +75,7 @@ void StreamRail::Post(std::span<Slice* const> slices) {
     if (broken_) {
       down = send_error_ ? *send_error_ : Error(ErrorCode::kUnreachable, "the connection is closed");
     } else {
-      for (Slice* slice : slices) {
-        slice->rail_next = nullptr;
-        (queue_tail_ != nullptr ? queue_tail_->rail_next : queue_head_) = slice;
-        queue_tail_ = slice;
-      }
+      for (Slice* slice : slices) QueueAgainLocked(slice);
     }
   }
   if (down) {
@@ -148,6 +150,7 @@ void StreamRail::Abandon(const Slice* slice, uint64_t serial, const Error& why) 
     }
   }
   if (given_up != nullptr) host_->OnSliceDone(*given_up, SliceEnd::kWithdrawn, nullptr);
+  FlushIfFree();  // what a derived class may have left
   if (close) Close(Error(ErrorCode::kUnreachable, fmt::format("the connection was closed: {}", why.message())));
 }
 
@@ -183,6 +186,7 @@ StreamRail::Encoded StreamRail::EncodeLocked(Slice& slice, uint64_t id, FrameByt
 }
 
 bool StreamRail::OnOtherFrame(const FrameHeader&, std::span<const std::byte>, UniqueFd*) { return false; }
+void StreamRail::OnOwnRefused(uint64_t, const Error&) {}
 bool StreamRail::OnRefused(uint64_t, Slice&, const Error&) { return false; }
 
 }  // namespace tiercel::transfer

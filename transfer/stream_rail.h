@@ -64,12 +64,17 @@ class StreamRail : public Rail {
   virtual bool OnOtherFrame(const FrameHeader& header, std::span<const std::byte> body, UniqueFd* descriptor);
   // A refusal that a derived class knows a way around; true when it has dealt with the slice.
   virtual bool OnRefused(uint64_t id, Slice& slice, const Error& error);
+  // The hand-shake ended well.
+  virtual void OnUp() {}
+  // A derived class's own request (one without a slice) was refused.
+  virtual void OnOwnRefused(uint64_t id, const Error& error);
   // A deferred slice was abandoned before Finish. Under the mutex.
   virtual void OnAbandonedCopyLocked(Slice& slice) { (void)slice; }
 
   Request* FindLocked(uint64_t id);
   Request& NewRequestLocked(Slice* slice);
   void ForgetLocked(Request& request);
+  void QueueAgainLocked(Slice* slice);  // its request is forgotten; it goes out anew, perhaps in another way
   // Frames that await no answer: appended to control_ under the mutex, then sent by FlushIfFree, before any slice.
   FrameBytes control_;
   void FlushIfFree();

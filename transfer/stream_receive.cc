@@ -194,6 +194,7 @@ void StreamRail::OnHelloOk(const FrameHeader& header, std::span<const std::byte>
     std::lock_guard lock(mu_);
     phase_ = Phase::kReady;
   }
+  OnUp();
   host_->OnRailUp(*this, info);
 }
 
@@ -246,6 +247,7 @@ void StreamRail::OnWriteOk(const FrameHeader& header) {
 // A request has its answer: ends its slice, or notes a refusal that came while the payload is still going out.
 void StreamRail::Answered(uint64_t id, const std::optional<Error>& refusal) {
   Slice* slice = nullptr;
+  bool own = false;
   {
     std::lock_guard lock(mu_);
     Request* r = FindLocked(id);
@@ -256,8 +258,10 @@ void StreamRail::Answered(uint64_t id, const std::optional<Error>& refusal) {
       return;
     }
     slice = r->slice;
+    own = slice == nullptr && !r->abandoned;
     if (!refusal || slice == nullptr) ForgetLocked(*r);
   }
+  if (own && refusal) OnOwnRefused(id, *refusal);
   if (slice == nullptr) return;
   if (!refusal) return host_->OnSliceDone(*slice, SliceEnd::kOk, nullptr);
   if (OnRefused(id, *slice, *refusal)) return;

@@ -76,12 +76,12 @@ bool StreamRail::FillLocked() {
     Slice* slice = queue_head_;
     queue_head_ = slice->rail_next;
     if (queue_head_ == nullptr) queue_tail_ = nullptr;
-    Request& r = NewRequestLocked(slice);
-    out_encoded_ = EncodeLocked(*slice, r.id, &out_);
+    const uint64_t id = NewRequestLocked(slice).id;
+    out_encoded_ = EncodeLocked(*slice, id, &out_);
     if (out_encoded_.streams_payload) {
-      r.sending = true;
+      FindLocked(id)->sending = true;
       stream_ = slice;
-      stream_id_ = r.id;
+      stream_id_ = id;
       stream_sent_ = 0;
     }
     if (stream_ != nullptr || out_encoded_.descriptor >= 0) break;

@@ -172,7 +172,11 @@ void Core::EndBatchLocked(BatchState& batch) {
   if (batch.next != nullptr) batch.next->prev = batch.prev;
   --active_count_;
   if (batch.background) --async_;
-  if (batch.callback) callbacks_.push_back(std::move(batch.callback));
+  if (batch.callback) {
+    callbacks_.push_back(std::move(batch.callback));
+    WakeLeaderLocked();  // no effect when it is the leader that is here
+    background_cv_.notify_one();
+  }
   batch.callback = nullptr;
   batch.terminal.store(true, std::memory_order_release);
   NotifyWaitersLocked(&batch);

@@ -74,6 +74,7 @@ struct Slice {
   std::shared_ptr<Rail> rail;
   uint32_t round = 0;      // how often the operation had switched when this was posted
   bool observed = false;   // the observer has seen pieces of it
+  bool cold = false;       // the rail had been idle for long when this was posted
   bool finishing = false;  // Finish is about to run, or runs
   Slice* prev = nullptr;
   Slice* next = nullptr;

@@ -13,7 +13,7 @@ void Master::Impl::Enqueue(uint32_t slot, bool hot) {
   if (o.Has(kHardPinned) || o.Has(kAside)) return;
   const Tier t = TierOf(o);
   if (recency.Counted(o.lease_until_ms)) {
-    recency.PushLeased(t, ClassOf(o), slot, o.lease_until_ms);
+    recency.PushLeased(t, ClassOf(o), slot, o.lease_until_ms, hot);
   } else if (hot) {
     recency.PushHot(t, ClassOf(o), slot);
   } else {
@@ -46,7 +46,7 @@ Master::Impl::Evicted Master::Impl::Evict(Tier t, uint64_t bytes, uint32_t max_v
       recency.PushHot(t, ClassOf(o), slot);
     } else if (o.lease_until_ms > now.boot_ms) {
       recency.Remove(slot);
-      recency.PushLeased(t, ClassOf(o), slot, o.lease_until_ms);
+      recency.PushLeased(t, ClassOf(o), slot, o.lease_until_ms, false);
     } else if (o.Has(kReadPinned)) {
       recency.Remove(slot);
       o.Set(kAside, true);
@@ -54,9 +54,10 @@ Master::Impl::Evicted Master::Impl::Evict(Tier t, uint64_t bytes, uint32_t max_v
       recency.Remove(slot);
       spared = true;
     } else {
-      result.bytes += BytesOf(o);
+      const bool lost = IsLost(o);
+      if (!lost) result.bytes += BytesOf(o);
       ++result.victims;
-      Unlink(slot, !table.attached ? Why::kFlushed : IsLost(o) ? Why::kLost : Why::kEvicted, now);
+      Unlink(slot, !table.attached ? Why::kFlushed : lost ? Why::kLost : Why::kEvicted, now);
     }
   }
   if (spared) Enqueue(spare_slot, false);

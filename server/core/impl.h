@@ -56,7 +56,8 @@ inline constexpr size_t kClosesPerItem = 1024;
 inline constexpr uint32_t kSyncReclaim = 1024;    // objects that a flush takes apart at once
 inline constexpr uint32_t kVictimsPerPut = 4096;  // that one PUTSTART evicts at most
 inline constexpr int64_t kKeyLifeMs = 3600'000;
-inline constexpr uint32_t kTableRetries = 128;  // of RandomKey
+inline constexpr uint32_t kTableRetries = 128;        // of RandomKey
+inline constexpr size_t kMaxSegmentNumbers = 65'536;  // that one incarnation of a store may use up
 
 struct Master::Impl {
   Impl(const Options& options_in, const Seeds& seeds);
@@ -150,6 +151,7 @@ struct Master::Impl {
   std::deque<Store> stores;
   std::map<std::string, StoreSlot, std::less<>> store_names;
   std::map<std::string, uint32_t, std::less<>> hosts;
+  uint32_t next_host = 1;
   std::deque<FlatMap<OpenPut>> orphaned_opens;  // of gone incarnations, being taken apart
   size_t orphaned_at = 0;
   std::deque<uint32_t> returning;  // heads of chains of Held whose store speaks again or is gone
@@ -178,11 +180,15 @@ struct Master::Impl {
   std::vector<uint32_t> prefetched;
 
   // ---- small helpers
-  void At(Times now) {
+  // Takes notice of the time. Callers read their clocks before they have the lock: the core's time is the newest one
+  // that it was told, and does not go back.
+  void At(Times& now) {
     wall_ms = now.wall_ms;
     if (now.boot_ms > boot_ms) {
       boot_ms = now.boot_ms;
       recency.Advance(boot_ms);
+    } else {
+      now.boot_ms = boot_ms;
     }
   }
   TierState& tier(Tier t) { return tiers[static_cast<size_t>(t)]; }

@@ -113,9 +113,9 @@ uint64_t Master::Impl::LeaseCap(Tier t) const {
 void Master::Impl::Touch(uint32_t slot, Times now) {
   Object& o = objects[slot];
   o.used_ms = now.boot_ms;
-  if (o.next == 0 || recency.Counted(o.lease_until_ms)) return;
+  if (o.next == 0) return;
   const Tier t = TierOf(o);
-  if (recency.Hottest(t, ClassOf(o)) == slot) return;
+  if (recency.Counted(o.lease_until_ms) || recency.IsHottest(t, ClassOf(o), slot)) return recency.Stamp(slot);
   recency.Remove(slot);
   recency.PushHot(t, ClassOf(o), slot);
 }
@@ -142,16 +142,16 @@ void Master::Impl::GrantLease(uint32_t slot, const LookupOptions& how, Times now
   ++counters.leases_granted;
   o.used_ms = now.boot_ms;
   const bool same_bucket = counted && Recency::BucketOf(o.lease_until_ms) == Recency::BucketOf(until_ms);
-  if (same_bucket) {  // counted there, and queued there: within a bucket order does not matter
+  if (same_bucket) {  // counted there, and queued there: within a bucket order matters little
     o.lease_until_ms = until_ms;
-    return;
+    return recency.Stamp(slot);
   }
   if (counted) recency.Uncount(t, o.lease_until_ms, bytes);
   recency.Count(t, until_ms, bytes);
   o.lease_until_ms = until_ms;
   if (o.next == 0) return;  // hard-pinned, or aside
   recency.Remove(slot);
-  recency.PushLeased(t, ClassOf(o), slot, until_ms);
+  recency.PushLeased(t, ClassOf(o), slot, until_ms, true);
 }
 
 bool Master::Impl::Look(const KeyRef& key, const LookupOptions& how, Times now, ObjectInfo* out, int64_t* lease_ms) {

@@ -49,9 +49,9 @@ struct Object {
   uint32_t extra = 0;  // side table; 0: nothing rare
   Seq seq = 0;         // journal position of its last change
   int64_t created_ms = 0, used_ms = 0;
-  uint32_t ttl_place = 0;   // in the heap of times to live
-  uint32_t placement = 0;   // see Placements
-  uint32_t unused[2] = {};  // room for the policy's own state
+  uint32_t ttl_place = 0;  // in the heap of times to live
+  uint32_t placement = 0;  // see Placements
+  uint64_t touch = 0;      // number of its last use among all, see Recency
 
   bool Has(ObjectFlag flag) const { return (flags & flag) != 0; }
   void Set(ObjectFlag flag, bool on) { flags = static_cast<uint8_t>(on ? flags | flag : flags & ~flag); }

@@ -29,6 +29,7 @@ Result<uint32_t> Master::Impl::PutEnd(const Caller& caller, Version put_id, uint
     }
   }
   if (journal.read_only() && options.journal && Recorded(put.replicas)) {
+    puts.Touch(slot, now.boot_ms);
     return Error(ErrorCode::kIndexReadOnly, "the index cannot be written at the moment");
   }
   puts.Leave(slot);

@@ -19,7 +19,7 @@ void Recency::SetLeaseMax(int64_t lease_max_ms, int64_t now_ms) {
   if (wanted <= buckets_) return;
   TIERCEL_CHECK(wanted <= 1u << 24, "leases of at most some days");
   Advance(now_ms);
-  std::vector<Links> old_heads(kQueues + size_t{wanted} * kQueues);
+  std::vector<Links> old_heads(2 * kQueues + size_t{wanted} * kQueues);
   old_heads.swap(heads_);
   const uint32_t old_buckets = std::exchange(buckets_, wanted);
   for (uint32_t i = 0; i < heads_.size(); ++i) heads_[i] = {kHeadBit | i, kHeadBit | i};
@@ -32,7 +32,7 @@ void Recency::SetLeaseMax(int64_t lease_max_ms, int64_t now_ms) {
     Next(ends.previous) = to;
   };
   if (old_buckets > 0) {
-    for (uint32_t q = 0; q < kQueues; ++q) move(q, kHeadBit | q);
+    for (uint32_t q = 0; q < 2 * kQueues; ++q) move(q, kHeadBit | q);
   }
   std::array<std::vector<uint64_t>, kTierCount> old_bytes = std::move(bucket_bytes_);
   for (size_t tier = 0; tier < kTierCount; ++tier) {
@@ -42,7 +42,7 @@ void Recency::SetLeaseMax(int64_t lease_max_ms, int64_t now_ms) {
       const uint32_t in_old = static_cast<uint32_t>(bucket) & (old_buckets - 1);
       bucket_bytes_[tier][static_cast<uint32_t>(bucket) & (buckets_ - 1)] = old_bytes[tier][in_old];
       for (QueueClass queue : kClasses) {
-        move(kQueues + in_old * kQueues + QueueIndex(static_cast<Tier>(tier), queue),
+        move(2 * kQueues + in_old * kQueues + QueueIndex(static_cast<Tier>(tier), queue),
              BucketHead(bucket, static_cast<Tier>(tier), queue));
       }
     }
@@ -58,7 +58,7 @@ void Recency::Advance(int64_t now_ms) {
     for (size_t tier = 0; tier < kTierCount; ++tier) {
       leased_[tier] -= std::exchange(bucket_bytes_[tier][static_cast<uint32_t>(bucket) & (buckets_ - 1)], 0);
       for (QueueClass queue : kClasses) {
-        Splice(BucketHead(bucket, static_cast<Tier>(tier), queue), HeadOf(static_cast<Tier>(tier), queue));
+        Splice(BucketHead(bucket, static_cast<Tier>(tier), queue), ReturnedHead(static_cast<Tier>(tier), queue));
       }
     }
   }
@@ -95,13 +95,10 @@ void Recency::Splice(uint32_t from_head, uint32_t to_head) {
 }
 
 uint32_t Recency::Coldest(Tier tier, QueueClass queue) const {
-  const uint32_t id = LinksOf(HeadOf(tier, queue)).next;
-  return (id & kHeadBit) != 0 ? 0 : id;
-}
-
-uint32_t Recency::Hottest(Tier tier, QueueClass queue) const {
-  const uint32_t id = LinksOf(HeadOf(tier, queue)).previous;
-  return (id & kHeadBit) != 0 ? 0 : id;
+  const uint32_t touched = LinksOf(TouchedHead(tier, queue)).next, returned = LinksOf(ReturnedHead(tier, queue)).next;
+  if ((returned & kHeadBit) != 0) return (touched & kHeadBit) != 0 ? 0 : touched;
+  if ((touched & kHeadBit) != 0) return returned;
+  return (*objects_)[touched].touch < (*objects_)[returned].touch ? touched : returned;
 }
 
 void Recency::ReturnEnded(Tier tier, QueueClass queue, int64_t now_ms, uint32_t limit) {
@@ -110,7 +107,7 @@ void Recency::ReturnEnded(Tier tier, QueueClass queue, int64_t now_ms, uint32_t 
     const uint32_t slot = LinksOf(head).next;
     if (slot == head || (*objects_)[slot].lease_until_ms > now_ms) return;
     Remove(slot);
-    PushHot(tier, queue, slot);
+    InsertBefore(slot, ReturnedHead(tier, queue));
   }
 }
 

@@ -24,6 +24,9 @@ Status Master::Impl::CheckSegment(const Store& store, const SegmentJoin& join) c
     return Error(ErrorCode::kInvalid, "at most " + std::to_string(kMaxSegmentsPerStore) + " segments a store");
   }
   const auto gone = store.gone_epochs.find(join.id);
+  if (gone == store.gone_epochs.end() && store.gone_epochs.size() >= kMaxSegmentNumbers) {
+    return Error(ErrorCode::kInvalid, "the store has used up its segment numbers");
+  }
   if (gone != store.gone_epochs.end() && join.epoch <= gone->second) {
     return Error(ErrorCode::kOldEpoch, "segment " + join.name + ": epoch " + std::to_string(gone->second) +
                                            " was given up, the next must be greater");

@@ -17,7 +17,12 @@ using State = StoreInfo::State;
 uint32_t Master::Impl::HostOf(const StoreInfo& info) {
   // Stores that do not say where they are count as a host each.
   const std::string name = info.host.empty() ? "store:" + info.name : "host:" + info.host;
-  return hosts.try_emplace(name, static_cast<uint32_t>(hosts.size()) + 1).first->second;
+  if (hosts.size() > 2 * kMaxStores) {  // names of former hosts: keeps those in use
+    std::erase_if(hosts, [&](const auto& entry) {
+      return std::none_of(stores.begin(), stores.end(), [&](const Store& s) { return s.host == entry.second; });
+    });
+  }
+  return hosts.try_emplace(name, next_host++).first->second;
 }
 
 Version Master::Impl::Floor(Store* store) const {

@@ -319,17 +319,20 @@ void Control::AnswerItem(uint64_t id, std::string kind, std::optional<ErrorCode>
   changed_.notify_all();
 }
 
-// One line for a new failure; the same one again is only counted.
+// One line for a new failure. The same one again is only counted; one of the same kind in other words is told now
+// and then.
 void Control::NoteFailure(const Error& error) {
   std::string text = error.ToString();
-  bool repeated = false;
   {
     std::lock_guard lock(mu_);
     ++figures_.failures;
-    repeated = figures_.last_failure == text;
+    const bool same_kind = !figures_.last_failure.empty() && last_failure_code_ == error.code();
+    const bool same = same_kind && figures_.last_failure == text;
     figures_.last_failure = text;
+    last_failure_code_ = error.code();
+    if (same || (failure_lines_.Admit(clock_.Now().boot_ms) < 0 && same_kind)) return;
   }
-  if (!repeated) Log(LogLevel::kWarning, "store {}: {}; trying again", options_.identity.name, text);
+  Log(LogLevel::kWarning, "store {}: {}; trying again", options_.identity.name, text);
 }
 
 // False when there is to be no other one.

@@ -21,6 +21,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -35,9 +36,9 @@ class FakeMaster {
  public:
   // What it has been told. Guarded by the master's lock: look at it inside Wait or With.
   struct Seen {
-    std::vector<Words> joins, segments, readies, attaches, items, unpinned;
+    std::vector<Words> joins, segments, readies, attaches, items, unpinned, leaves;
     std::vector<uint64_t> closed, alive, closed_below;
-    uint64_t works = 0, dones = 0, leaves = 0;
+    uint64_t works = 0, dones = 0;
   };
   // What it answers. Guarded likewise.
   struct Script {
@@ -206,7 +207,7 @@ class FakeMaster {
     } else if (what == "DONE") {
       return Done(command, &e);
     } else if (what == "LEAVE") {
-      ++seen.leaves;
+      seen.leaves.push_back(command);
       e.Simple("OK");
     } else {
       ADD_FAILURE() << "unknown command " << what;
@@ -216,6 +217,14 @@ class FakeMaster {
 
   bool Join(const Words& command, resp::Encoder* e) {
     seen.joins.push_back(command);
+    // As the real one: orders that were lost with a connection come again.
+    std::erase_if(handed_out_, [&](const Words& item) {
+      return std::all_of(item.begin() + 2, item.end(), [&](const std::string& put) {
+        return put.find_first_not_of("0123456789") != std::string::npos ||
+               std::count(seen.closed.begin(), seen.closed.end(), std::stoull(put)) > 0;
+      });
+    });
+    if (!handed_out_.empty()) script.work.push_front(std::exchange(handed_out_, {}));
     if (!script.refuse_join.empty()) {
       e->ErrorLine(script.refuse_join);
       return true;
@@ -252,6 +261,7 @@ class FakeMaster {
     e->Bulk("items");
     e->Array(items.size());
     for (const Words& item : items) {
+      if (item[1] == "CLOSE") handed_out_.push_back(item);
       e->Array(item.size());
       for (const std::string& word : item) e->Bulk(word);
     }
@@ -298,6 +308,7 @@ class FakeMaster {
   std::mutex mu_;
   std::condition_variable changed_;
   bool stop_ = false;
+  std::vector<Words> handed_out_;  // CLOSE orders
   UniqueFd listener_;
   uint16_t port_ = 0;
   std::thread acceptor_;

@@ -115,6 +115,8 @@ StreamServer::~StreamServer() { Stop(); }
 
 void StreamServer::Stop() {
   if (std::exchange(stopped_, true)) return;
+  // Before the socket closes: a successor may put its own in the place from then on.
+  if (options_.on_stop) options_.on_stop();
   std::promise<void> closed;
   loops_.front()->loop().Post([&] {
     for (const auto& listener : listeners_) {
@@ -125,7 +127,6 @@ void StreamServer::Stop() {
     closed.set_value();
   });
   closed.get_future().wait();
-  if (options_.on_stop) options_.on_stop();
   // The first loop gives sockets to the others, so it goes first.
   for (const auto& loop : loops_) loop->Stop();
   listeners_.clear();
