@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/random.h"
 #include "tests/support/server_process.h"
 #include "tests/system/redis.h"
 #include "tiercel/client.h"
@@ -25,16 +27,18 @@ bool Eventually(F&& condition, int64_t guard_ms = 20'000) {
   return true;
 }
 
+// A port that nobody listens on now, outside of the range from which the system picks ports by itself.
 uint16_t FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  bind(fd, reinterpret_cast<sockaddr*>(&address), length);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  close(fd);
-  return ntohs(address.sin_port);
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    const auto port = static_cast<uint16_t>(15000 + RandomId() % 15000);
+    const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return port;
+  }
+  return 0;
 }
 
 size_t StoresServing(Redis& redis) {
@@ -72,13 +76,12 @@ TEST(Cluster, StoreNameHasOneOwner) {
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(client->Put("key" + std::to_string(i), Pattern(1000, 'a')).ok());
 
   auto b = ServerProcess::StartStore(**master, "s1", {"--dram", "64mb"});
-  // Refused while A lives: either the process says so and ends, or it waits; it never serves.
-  ASSERT_TRUE(Eventually([&] { return (*master)->log().find("s1") != std::string::npos; }));
+  // Refused while A lives, naming it; the process goes on asking and never serves.
+  ASSERT_TRUE(b.ok()) << b.error().ToString();
+  EXPECT_TRUE(Eventually([&] { return (*b)->log().find("NAMEINUSE") != std::string::npos; })) << (*b)->log();
+  EXPECT_NE((*b)->log().find((*a)->address("data")), std::string::npos) << (*b)->log();
   EXPECT_EQ(StoresServing(redis), 1u);
-  if (b.ok())
-    (*b)->Kill();
-  else
-    EXPECT_NE(b.error().message().find("NAMEINUSE"), std::string::npos) << b.error().message();
+  (*b)->Kill();
   EXPECT_TRUE(client->Get("key5").ok());
 
   const std::string old_incarnation = redis.Call({"STORES", "s1"}).items.at(0).Field("incarnation").text;
