@@ -24,6 +24,7 @@
 #include "server/ports.h"
 #include "server/signals.h"
 #include "tiers/dram/dram_segment.h"
+#include "transfer/shm/server.h"
 #include "transfer/tcp/server.h"
 #include "transfer/tcp/tcp_transport.h"
 
@@ -238,6 +239,13 @@ Status Assembly::Parts::BuildDataServers() {
     TIERCEL_ASSIGN(auto server, transfer::tcp::MakeServer(options, node->target()));
     node->AddDataServer(std::move(server));
   }
+  if (Offers(settings, config::Transport::kShm) && !settings.data_socket.empty()) {
+    transfer::shm::ServerOptions options;
+    options.path = std::filesystem::absolute(settings.Path(settings.data_socket)).string();
+    options.threads = settings.data_threads;
+    TIERCEL_ASSIGN(auto server, transfer::shm::MakeServer(options, node->target()));
+    node->SetSocketServer(std::move(server), options.path);
+  }
   return Ok();
 }
 
@@ -343,6 +351,7 @@ std::string Assembly::Banner() const {
                         HumanBytes(figures.segment_bytes), figures.segments, figures.segments == 1 ? "" : "s",
                         fmt::join(addresses, " "));
     if (!addresses.empty()) ready += fmt::format(" data={}", addresses.front());
+    if (!s.data_socket.empty() && Offers(s, config::Transport::kShm)) ready += " data-socket=" + s.Path(s.data_socket);
   }
   return text + ready + "\n";
 }

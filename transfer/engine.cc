@@ -130,8 +130,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options,
     return Error(ErrorCode::kInvalid, "an engine's bounds must not be 0");
   }
   if (options.slice_bytes > kMaxSliceBytes || options.inflight_per_rail > kMaxInflight) {
-    return Error(ErrorCode::kTooBig, fmt::format("slices of at most {} bytes, at most {} on a rail", kMaxSliceBytes,
-                                                 kMaxInflight));
+    return Error(ErrorCode::kTooBig,
+                 fmt::format("slices of at most {} bytes, at most {} on a rail", kMaxSliceBytes, kMaxInflight));
   }
   const auto rank = [&](const std::unique_ptr<Transport>& transport) {
     const auto& order = options.preference;

@@ -85,8 +85,9 @@ class Control {
   bool WaitServing(int64_t timeout_ms);
   // True when no put is open at the store (any more).
   bool WaitPutsEnded(int64_t timeout_ms);
-  // Tells what is still to be told, then that the store leaves. False: not joined, or no answer in time.
-  bool Leave(int64_t timeout_ms);
+  // Tells what is still to be told, then that the store leaves: now for good, or (grace_ms > 0) at the latest then,
+  // nothing new being placed here from now on. False: not joined, or no answer in time.
+  bool Leave(int64_t grace_ms, int64_t timeout_ms);
   void Stop();  // idempotent
   ControlFigures Figures() const;
 
@@ -125,6 +126,7 @@ class Control {
   // control_report.cc: telling, on the report thread; verifying, on its thread.
   void ReportLoop();
   Status ServeReports(const Session& session, resp::Connection* connection, Backoff* backoff);
+  Status TellLeave(resp::Connection* connection, int64_t grace_ms);
   Status TellAll(resp::Connection* connection, bool ping);
   Status Tell(resp::Connection* connection, Outbox::Batch batch);
   void NoteAnswer(const std::vector<Outbox::Clause>& clauses, const resp::Reply& reply);
@@ -152,7 +154,7 @@ class Control {
   ConnectionPtr work_connection_, report_connection_;
   bool rejoin_ = false;
   bool reports_waiting_ = false;
-  bool leave_asked_ = false;
+  std::optional<int64_t> leave_asked_;    // with this grace; 0: at once
   std::optional<Version> floor_to_tell_;  // puts below it were still in flight when it rose
   Outbox outbox_;
   std::vector<Drop> drops_;

@@ -15,7 +15,7 @@ namespace tiercel::node {
 
 namespace {
 
-constexpr int64_t kLeaveMs = 2'000;        // for the last words
+constexpr int64_t kLeaveMs = 2'000;        // for the words of leaving
 constexpr int64_t kFindAddressMs = 1'000;  // for one connection to the master
 
 // Names stand between spaces in replies, and before the last dot of STORE.INCARNATION.
@@ -111,11 +111,13 @@ Result<std::string> Node::AddressFor(const MasterEndpoint& master) const {
 void Node::Stop(int64_t grace_ms) {
   if (std::exchange(stopped_, true)) return;
   target_->RefuseNewPuts();
-  if (control_ != nullptr) {
+  if (control_ != nullptr && grace_ms > 0) {
+    // The master places nothing here from now on, so that what is open is all that there is to wait for.
+    control_->Leave(grace_ms + kLeaveMs, kLeaveMs);
     if (!control_->WaitPutsEnded(grace_ms)) {
       Log(LogLevel::kNotice, "store {}: {} puts are cut off", options_.store_name, target_->open_puts());
     }
-    control_->Leave(grace_ms > 0 ? kLeaveMs : 0);
+    control_->Leave(0, kLeaveMs);
   }
   for (auto& server : servers_) server->Stop();
   if (socket_server_ != nullptr) socket_server_->Stop();

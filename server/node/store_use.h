@@ -77,7 +77,7 @@ class StoreTarget::ActiveUse final : public transfer::Access {
   ~ActiveUse() override {
     if (revoker_) revoker_->Disarm();
     if (linked) target_->Unlink(this);
-    if (counted) target_->EndPutOperation(version_);
+    if (counted) target_->EndPutOperation(version_, /*for_good=*/false);
   }
 
   Slot* slot() const { return slot_; }

@@ -36,9 +36,9 @@ class FakeMaster {
  public:
   // What it has been told. Guarded by the master's lock: look at it inside Wait or With.
   struct Seen {
-    std::vector<Words> joins, segments, readies, attaches, items, unpinned;
+    std::vector<Words> joins, segments, readies, attaches, items, unpinned, leaves;
     std::vector<uint64_t> closed, alive, closed_below;
-    uint64_t works = 0, dones = 0, leaves = 0;
+    uint64_t works = 0, dones = 0;
   };
   // What it answers. Guarded likewise.
   struct Script {
@@ -207,7 +207,7 @@ class FakeMaster {
     } else if (what == "DONE") {
       return Done(command, &e);
     } else if (what == "LEAVE") {
-      ++seen.leaves;
+      seen.leaves.push_back(command);
       e.Simple("OK");
     } else {
       ADD_FAILURE() << "unknown command " << what;

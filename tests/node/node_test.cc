@@ -71,7 +71,7 @@ TEST_F(NodeTest, FromStartToStop) {
   EXPECT_GE(figures.heard_ms_ago, 0);
   node->Stop(10'000);
   EXPECT_EQ(stopped_, 2);
-  master_.With([](Script&, Seen& seen) { EXPECT_EQ(seen.leaves, 1u); });
+  master_.With([](Script&, Seen& seen) { EXPECT_EQ(seen.leaves.size(), 2u); });  // with notice, then for good
   node->Stop(10'000);
   EXPECT_EQ(stopped_, 2);
   EXPECT_EQ(node->Figures().control.state, ControlState::kStopped);

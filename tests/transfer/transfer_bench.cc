@@ -68,8 +68,14 @@ void Run(Setup& s, const std::string& what, uint64_t bytes, double seconds, int 
     } else {
       Sums sums(bytes);
       std::vector<Operation> ops(1);
-      ops[0] = {.kind = put ? OpKind::kWrite : OpKind::kRead, .peer = s.peer, .place = s.place, .offset = offset,
-                .memory = memory, .grant = grant, .observer = &sums, .registered = false};
+      ops[0] = {.kind = put ? OpKind::kWrite : OpKind::kRead,
+                .peer = s.peer,
+                .place = s.place,
+                .offset = offset,
+                .memory = memory,
+                .grant = grant,
+                .observer = &sums,
+                .registered = false};
       auto batch = s.engine->Submit(std::move(ops), options);
       if (!batch.ok() || !(*batch)->Wait().ok() || !(*batch)->all_ok()) {
         fmt::print("failed: {}\n", batch.ok() ? (*batch)->result(0).message : batch.error().message());
@@ -120,8 +126,10 @@ int main(int argc, char** argv) {
   options.connections_per_peer = argc > 5 ? std::stoul(argv[5]) : 1;
   s.engine = std::move(*Engine::Create(options, std::move(transports),
                                        [&] { return tiercel::Result<tiercel::Ticket>(s.target.MakeTicket()); }));
-  s.peer = s.engine->AddPeer({.name = "bench", .incarnation = s.target.incarnation(),
-                              .data_address = s.tcp_server->address(), .data_socket = path});
+  s.peer = s.engine->AddPeer({.name = "bench",
+                              .incarnation = s.target.incarnation(),
+                              .data_address = s.tcp_server->address(),
+                              .data_socket = path});
   std::vector<std::thread> pool;
   std::vector<std::vector<double>> micros(static_cast<size_t>(threads));
   std::atomic<uint64_t> moved{0};

@@ -39,8 +39,8 @@ class Script {
   uint64_t posts() const;
   std::vector<Posted> posted() const;
   uint64_t opens() const;
-  uint64_t registrations() const;    // calls
-  uint64_t regions() const;          // registered now
+  uint64_t registrations() const;  // calls
+  uint64_t regions() const;        // registered now
   uint64_t held() const;
   void WaitForHeldRegistration();
 

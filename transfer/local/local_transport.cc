@@ -34,7 +34,8 @@ class LocalRail final : public Rail {
 
   int fd() const override { return -1; }
   void Start() override {
-    host_.OnRailUp(*this, {.incarnation = target_.incarnation(), .grant_time_ms = target_.GrantTimeMs(), .odd_version = {}});
+    host_.OnRailUp(*this,
+                   {.incarnation = target_.incarnation(), .grant_time_ms = target_.GrantTimeMs(), .odd_version = {}});
   }
   void Post(std::span<Slice* const> slices) override {
     for (Slice* slice : slices) {

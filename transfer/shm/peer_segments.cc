@@ -30,8 +30,8 @@ Status PeerSegments::Map(SegmentRef place, UniqueFd file, uint64_t size) {
   struct stat status{};
   const int seals = fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(file.get(), &status) != 0) {
-    return refuse(Error(ErrorCode::kInvalid, fmt::format("segment {} is offered in a file that can be shrunk",
-                                                         place.segment)));
+    return refuse(
+        Error(ErrorCode::kInvalid, fmt::format("segment {} is offered in a file that can be shrunk", place.segment)));
   }
   if (size == 0 || static_cast<uint64_t>(status.st_size) < size) {
     return refuse(Error(ErrorCode::kInvalid, fmt::format("segment {} of {} bytes is offered in a file of {}",

@@ -18,7 +18,7 @@ class PeerSegments {
   static constexpr size_t kMaxSegments = 4096;
 
   enum class State : uint8_t {
-    kUnknown,      // ask for it
+    kUnknown,  // ask for it
     kMapped,
     kUnshareable,  // the store does not share it, or offered what must not be mapped: go through the socket
   };

@@ -151,8 +151,8 @@ bool ShmRail::OnAdmitOk(const FrameHeader& header) {
   }
   if (segment.mapping == nullptr) {
     FlushIfFree();
-    const Error error(ErrorCode::kNoDevice, fmt::format("segment {} of {} cannot be mapped", slice->place.segment,
-                                                        request().address.name));
+    const Error error(ErrorCode::kNoDevice,
+                      fmt::format("segment {} of {} cannot be mapped", slice->place.segment, request().address.name));
     host().OnSliceDone(*slice, SliceEnd::kRefused, &error);
     return true;
   }
