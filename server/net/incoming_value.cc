@@ -132,18 +132,19 @@ std::optional<WakeReason> IncomingValue::Reserve(core::Master& master, const cor
   core::PutOptions options;
   options.replace = true;
   while (state_ == State::kReserving) {
-    Result<core::PutPlan> plan =
-        PlacePut(worker_->shared(), master, caller, {name_space_, key_, seed_}, size_, options, now);
-    if (!plan.ok()) {
+    core::PutPlan plan;
+    const Status placed =
+        PlacePut(worker_->shared(), master, caller, {name_space_, key_, seed_}, size_, options, now, &plan);
+    if (!placed.ok()) {
       busy_with_server_put_ = false;
-      if (plan.error().code() == ErrorCode::kNoSpace && !last_try) return WakeReason::kSpace;
-      Fail(plan.error());
-    } else if (plan->outcome == core::PutOutcome::kBusy) {
-      busy_with_server_put_ = worker_->shared().host->IsServerPut(plan->put);
+      if (placed.error().code() == ErrorCode::kNoSpace && !last_try) return WakeReason::kSpace;
+      Fail(placed.error());
+    } else if (plan.outcome == core::PutOutcome::kBusy) {
+      busy_with_server_put_ = worker_->shared().host->IsServerPut(plan.put);
       if (!last_try) return WakeReason::kPutEnded;
-      Fail(BusyError(*plan));
+      Fail(BusyError(plan));
     } else {
-      Open(master, *plan, caller, now);
+      Open(master, plan, caller, now);
     }
   }
   return std::nullopt;
