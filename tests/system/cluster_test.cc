@@ -127,6 +127,27 @@ TEST(Cluster, MasterRestartsUnderStoresAndClients) {
   ASSERT_TRUE(lost.ok()) << lost.error().ToString();
   EXPECT_FALSE(lost->has_value()) << "no index: a clean miss";
 }
+// The master's directory was lost: it starts with a generation that a store has seen already, and exceeds it.
+TEST(Cluster, MasterWithoutItsDirectoryExceedsWhatStoresHaveSeen) {
+  const std::string port = std::to_string(FreePort());
+  const std::vector<std::string> arguments = {"--roles", "master", "--port", port, "--admin-port", "0"};
+  auto master = ServerProcess::Start(arguments);
+  ASSERT_TRUE(master.ok()) << master.error().ToString();
+  auto store = ServerProcess::StartStore(**master, "s1", {"--dram", "64mb"});
+  ASSERT_TRUE(store.ok()) << store.error().ToString();
+  auto client = ConnectTo(**master);
+  ASSERT_NE(client, nullptr);
+  auto first = client->Put("k", Pattern(1000, 'a'));
+  ASSERT_TRUE(first.ok()) << first.error().ToString();
+  (*master)->Kill();
+  auto again = ServerProcess::Start(arguments);
+  ASSERT_TRUE(again.ok()) << again.error().ToString();
+  Redis redis((*again)->host(), (*again)->port());
+  ASSERT_TRUE(Eventually([&] { return StoresServing(redis) == 1; }));
+  auto second = client->Put("k", Pattern(1000, 'b'));
+  ASSERT_TRUE(second.ok()) << second.error().ToString();
+  EXPECT_GT(second->version, first->version);
+}
 
 // O-33 with real processes, and a store killed with a put in flight.
 TEST(Cluster, StoreKilledWithPutInFlight) {
