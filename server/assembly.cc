@@ -263,7 +263,7 @@ void Assembly::Parts::BuildPayload() {
   options.make_engine = MakeEngine;
   options.tickets = [this]() -> Result<Ticket> {
     return host->With(
-        [](core::Master& core, Times now) { return core.MakeTicket(UserId("default"), RandomId(), now); });
+        [](core::Master& core, Times now) { return core.MakeTicket(UserId(net::kServerUser), RandomId(), now); });
   };
   payload = std::make_unique<node::Payload>(std::move(options));
 }

@@ -148,6 +148,31 @@ TEST(Cluster, MasterWithoutItsDirectoryExceedsWhatStoresHaveSeen) {
   ASSERT_TRUE(second.ok()) << second.error().ToString();
   EXPECT_GT(second->version, first->version);
 }
+// Payload of other processes through the master: what redis-cli sees of a cluster.
+TEST(Cluster, RedisClientReadsAndWritesOtherProcessesStores) {
+  auto master = ServerProcess::StartMaster();
+  ASSERT_TRUE(master.ok()) << master.error().ToString();
+  auto a = ServerProcess::StartStore(**master, "s1", {"--dram", "256mb"});
+  auto b = ServerProcess::StartStore(**master, "s2", {"--dram", "256mb"});
+  ASSERT_TRUE(a.ok() && b.ok());
+  Redis redis((*master)->host(), (*master)->port());
+  auto client = ConnectTo(**master);
+  ASSERT_NE(client, nullptr);
+  const size_t sizes[] = {0, 1, 1000, 70'000, 1 << 20, (1 << 20) + 1, 5'000'000, 40'000'000};
+  for (size_t size : sizes) {
+    const std::string key = "by-redis-" + std::to_string(size), value = Pattern(size, 'r');
+    const RedisReply set = redis.Call({"SET", key, value});
+    ASSERT_TRUE(set.is_ok()) << size << ": " << set.Describe().substr(0, 200);
+    ASSERT_TRUE(redis.Call({"GET", key}).text == value) << size;
+    auto got = client->Get(key);
+    ASSERT_TRUE(got.ok()) << got.error().ToString();
+    ASSERT_TRUE(got->has_value() && (*got)->view() == value) << size;
+    const std::string other = "by-client-" + std::to_string(size);
+    ASSERT_TRUE(client->Put(other, value).ok());
+    const RedisReply read = redis.Call({"GET", other});
+    ASSERT_TRUE(read.text == value) << size << ": " << read.Describe().substr(0, 200);
+  }
+}
 
 // O-33 with real processes, and a store killed with a put in flight.
 TEST(Cluster, StoreKilledWithPutInFlight) {
