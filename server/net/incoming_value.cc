@@ -55,8 +55,11 @@ class RemoteSink final : public ValueSink {
   std::span<std::byte> Room() override {
     if (failure_ || filling_offset_ + filled_ >= stored_) return {};
     std::shared_ptr<RemoteTransfer>& chunk = chunks_[filling_];
-    if (chunk && filled_ == 0 && !Reusable(chunk)) return {};
-    if (!chunk) chunk = std::make_shared<RemoteTransfer>(ChunkBytes());
+    if (!filling_open_) {
+      if (chunk && !Reusable(chunk)) return {};
+      chunk = std::make_shared<RemoteTransfer>(ChunkBytes());
+      filling_open_ = true;
+    }
     return chunk->memory().subspan(filled_, ChunkBytes() - filled_);
   }
   void Filled(size_t n) override {
@@ -98,6 +101,7 @@ class RemoteSink final : public ValueSink {
                           filling_offset_, bytes);
     filling_offset_ += bytes;
     filled_ = 0;
+    filling_open_ = false;
     filling_ = (filling_ + 1) % kChunks;
   }
 
@@ -107,6 +111,7 @@ class RemoteSink final : public ValueSink {
   const uint64_t stored_;
   std::array<std::shared_ptr<RemoteTransfer>, kChunks> chunks_;
   size_t filling_ = 0, filled_ = 0;
+  bool filling_open_ = false;  // chunks_[filling_] is being filled, not on its way
   uint64_t filling_offset_ = 0;
   std::optional<Error> failure_;
 };
