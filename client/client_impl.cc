@@ -8,6 +8,7 @@ ClientImpl::ClientImpl(const ClientOptions& options, Ingredients ingredients)
     : parts_(options, std::move(ingredients.host_id), std::move(ingredients.connection),
              ingredients.clock != nullptr ? ingredients.clock : &SystemClock::Get()),
       make_engine_(std::move(ingredients.make_engine)) {
+  if (ingredients.step_bytes > 0) parts_.step_bytes = ingredients.step_bytes;
   // Another process may answer now: what was learnt of the former one is asked for again when needed.
   parts_.control.OnNewConnection([this] {
     if (parts_.directory != nullptr) parts_.directory->Forget();

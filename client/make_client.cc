@@ -3,7 +3,7 @@
 #include "client/client_impl.h"
 #include "client/host.h"
 #include "protocol/resp/conn/connection.h"
-
+#include "transfer/shm/shm_transport.h"
 #include "transfer/tcp/tcp_transport.h"
 #include "transfer/transport.h"
 
@@ -16,7 +16,7 @@ Result<std::shared_ptr<transfer::Engine>> MakeEngine(const ClientOptions& option
   engine.connections_per_peer = options.connections_per_store;
   engine.connect_timeout_ms = options.connect_timeout_ms;
   std::vector<std::unique_ptr<transfer::Transport>> transports;
-
+  transports.push_back(transfer::shm::MakeTransport());
   transports.push_back(transfer::tcp::MakeTransport());
   TIERCEL_ASSIGN(auto made, transfer::Engine::Create(engine, std::move(transports), std::move(tickets)));
   return std::shared_ptr<transfer::Engine>(std::move(made));

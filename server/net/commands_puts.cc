@@ -139,9 +139,6 @@ Outcome DoPutStart(CommandContext& c) {
   while (reader.Next()) {
     if (const Status read = ReadPutOption(reader, c.now, &options); !read.ok()) return c.Fail(read.error());
   }
-  if (c.server.draining.load(std::memory_order_relaxed)) {
-    return c.Fail(ErrorCode::kShutdown, "the server is ending and takes no puts");
-  }
   if (options.prefer.empty()) options.prefer = StoreNear(c);
 
   const Result<core::PutPlan> plan = c.master().PutStart(c.caller(), c.Key(1), *size, options, c.now);

@@ -226,11 +226,5 @@ TEST_F(Puts, NoRoomNamesTheNumbers) {
 
 TEST_F(Puts, NoStoreIsNoRoom) { ExpectError(Run(DoPutStart, {"PUTSTART", "k", "4"}), "OOM"); }
 
-TEST_F(Puts, DrainingServerTakesNone) {
-  Serve("s1", 0xabc, "h1");
-  shared.draining = true;
-  ExpectError(Run(DoPutStart, {"PUTSTART", "k", "4"}), "UNREACHABLE");
-}
-
 }  // namespace
 }  // namespace tiercel::net
