@@ -121,10 +121,18 @@ std::string FormatSize(uint64_t bytes) {
 }
 
 std::string FormatMillis(int64_t ms) {
+  if (ms > 86'400'000 && ms % 86'400'000 == 0) return fmt::format("{}d", ms / 86'400'000);
   if (ms != 0 && ms % 3'600'000 == 0) return fmt::format("{}h", ms / 3'600'000);
   if (ms != 0 && ms % 60'000 == 0) return fmt::format("{}m", ms / 60'000);
   if (ms % 1000 == 0) return fmt::format("{}s", ms / 1000);
   return fmt::format("{}ms", ms);
+}
+
+// Without an exponent, which ratios do not have.
+std::string FormatRatio(double ratio) {
+  char buffer[512];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), ratio, std::chars_format::fixed);
+  return error == std::errc() ? std::string(buffer, end) : std::string("0");
 }
 
 std::string HumanBytes(uint64_t bytes) {

@@ -20,7 +20,8 @@ std::optional<uint64_t> ParseUint64(std::string_view text);
 std::optional<uint64_t> ParseHex64(std::string_view text);  // 1 to 16 digits, either case
 
 std::string FormatSize(uint64_t bytes);   // exact, in the largest 1024-based unit that divides: "4gb", "1500kb", "17"
-std::string FormatMillis(int64_t ms);     // exact, in the largest of h, m, s, ms that divides: "24h", "10s", "500ms"
+std::string FormatMillis(int64_t ms);     // exact, in the largest unit that divides: "24h", "10s", "500ms", "7d"
+std::string FormatRatio(double ratio);    // as few digits as read back as the same number: "0.9"
 std::string HumanBytes(uint64_t bytes);   // for people: "1.50 GiB"
 std::string FormatHex64(uint64_t value);  // 16 lower-case digits
 

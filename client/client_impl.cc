@@ -8,6 +8,7 @@ ClientImpl::ClientImpl(const ClientOptions& options, Ingredients ingredients)
     : parts_(options, std::move(ingredients.host_id), std::move(ingredients.connection),
              ingredients.clock != nullptr ? ingredients.clock : &SystemClock::Get()),
       make_engine_(std::move(ingredients.make_engine)) {
+  if (ingredients.step_bytes > 0) parts_.step_bytes = ingredients.step_bytes;
   // Another process may answer now: what was learnt of the former one is asked for again when needed.
   parts_.control.OnNewConnection([this] {
     if (parts_.directory != nullptr) parts_.directory->Forget();
@@ -24,7 +25,12 @@ Status ClientImpl::Reconnect() {
     TIERCEL_ASSIGN(std::shared_ptr<transfer::Engine> engine, make_engine_(tickets));
     parts_.SetEngine(std::move(engine));
   }
-  TIERCEL_ASSIGN(auto stores, parts_.directory->Ask(Deadline::After(parts_.options.connect_timeout_ms)));
+  auto stores = parts_.directory->Ask(Deadline::After(parts_.options.connect_timeout_ms));
+  if (!stores.ok()) {
+    const bool other_server = stores.error().code() == ErrorCode::kUnknownCommand;
+    if (!other_server) return std::move(stores).error();
+    return Error(ErrorCode::kPeerProtocol, "what answers is no Tiercel master: " + stores.error().message());
+  }
   State idle = State::kIdle;
   state_.compare_exchange_strong(idle, State::kOpen);
   return Ok();

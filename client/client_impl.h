@@ -18,6 +18,7 @@ struct Ingredients {
   std::function<Result<std::shared_ptr<transfer::Engine>>(transfer::Engine::TicketSource)> make_engine;
   std::string host_id;
   const Clock* clock = nullptr;
+  uint64_t step_bytes = 0;  // 0: as usual
 };
 
 class ClientImpl final : public Client {

@@ -51,10 +51,7 @@ Result<std::unique_ptr<RegisteredBuffer>> ClientImpl::RegisterMemory(std::span<s
 
 Result<std::vector<StoreStat>> ClientImpl::Stores() {
   TIERCEL_TRY(Usable());
-  TIERCEL_ASSIGN(std::vector<StoreEntry> entries, parts_.directory->Ask(CallDeadline()));
-  std::vector<StoreStat> stores;
-  for (StoreEntry& entry : entries) stores.push_back(std::move(entry.stat));
-  return stores;
+  return parts_.directory->Ask(CallDeadline());
 }
 
 Result<std::string> ClientImpl::Command(std::span<const std::string_view> arguments) {

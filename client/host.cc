@@ -8,9 +8,15 @@
 namespace tiercel::client {
 namespace {
 
+// The parts of BOOTID/HOST; without a slash all of it is the host.
 std::string_view BootIdOf(std::string_view host_id) {
   const size_t slash = host_id.find('/');
   return slash == std::string_view::npos ? std::string_view() : host_id.substr(0, slash);
+}
+
+std::string_view NameOf(std::string_view host_id) {
+  const size_t slash = host_id.find('/');
+  return slash == std::string_view::npos ? host_id : host_id.substr(slash + 1);
 }
 
 std::string OwnBootId() {
@@ -32,8 +38,9 @@ std::string HostId(const std::string& location) {
 
 bool OnThisHost(const std::string& own_host_id, const std::string& store_host, const std::string& socket) {
   if (socket.empty()) return false;
-  std::string_view theirs = BootIdOf(store_host);
-  if (!theirs.empty() && theirs != BootIdOf(own_host_id)) return false;
+  const bool same = BootIdOf(store_host).empty() ? NameOf(store_host) == NameOf(own_host_id)
+                                                 : BootIdOf(store_host) == BootIdOf(own_host_id);
+  if (!same) return false;
   struct stat facts{};
   return stat(socket.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode);
 }

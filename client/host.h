@@ -11,7 +11,7 @@ namespace tiercel::client {
 std::string HostId(const std::string& location);
 
 // True when a store that announced `store_host` and a data socket at `socket` can be reached by shared memory
-// from here: the same boot id when the store tells one, and a socket at that path.
+// from here: the same boot id when the store tells one, else the same host name; and a socket at that path.
 bool OnThisHost(const std::string& own_host_id, const std::string& store_host, const std::string& socket);
 
 }  // namespace tiercel::client

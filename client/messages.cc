@@ -135,13 +135,28 @@ Result<Plan> ParsePlan(const Reply& reply, uint64_t size) {
   return plan;
 }
 
-Result<std::vector<StoreEntry>> ParseStores(const Reply& reply) {
+static void ParseTiers(const Reply& tiers, StoreStat* stat) {
+  // A map from a tier's name to its bytes.
+  for (size_t i = 0; i + 1 < tiers.items.size(); i += 2) {
+    const Reply& bytes = tiers.items[i + 1];
+    StoreStat::Space space{.tier = tiers.items[i].text,
+                           .size = Number(bytes, "size").value_or(0),
+                           .used = Number(bytes, "used").value_or(0),
+                           .free = Number(bytes, "free").value_or(0),
+                           .quarantined = Number(bytes, "quarantined").value_or(0)};
+    stat->capacity_bytes += space.size;
+    stat->used_bytes += space.used;
+    stat->free_bytes += space.free;
+    stat->tiers.push_back(std::move(space));
+  }
+}
+
+Result<std::vector<StoreStat>> ParseStores(const Reply& reply) {
   if (reply.is_error()) return reply.ToError();
   if (reply.kind != Reply::Kind::kArray || reply.items.size() > kMaxStores) return UnexpectedReply("STORES", reply);
-  std::vector<StoreEntry> stores;
+  std::vector<StoreStat> stores;
   for (const Reply& map : reply.items) {
-    StoreEntry entry;
-    StoreStat& stat = entry.stat;
+    StoreStat stat;
     stat.name = Text(map, "name");
     if (stat.name.empty()) return Odd("name");
     auto incarnation = ParseHex64(Text(map, "incarnation"));
@@ -152,17 +167,10 @@ Result<std::vector<StoreEntry>> ParseStores(const Reply& reply) {
     stat.address = Text(map, "data-address");
     stat.socket = Text(map, "data-socket");
     if (const Reply* list = map.Field("transports")) {
-      for (const Reply& word : list->items) entry.transports.push_back(word.text);
+      for (const Reply& word : list->items) stat.transports.push_back(word.text);
     }
-    if (const Reply* tiers = map.Field("tiers")) {
-      // A map from a tier's name to its bytes.
-      for (size_t i = 1; i < tiers->items.size(); i += 2) {
-        stat.capacity_bytes += Number(tiers->items[i], "size").value_or(0);
-        stat.used_bytes += Number(tiers->items[i], "used").value_or(0);
-        stat.free_bytes += Number(tiers->items[i], "free").value_or(0);
-      }
-    }
-    stores.push_back(std::move(entry));
+    if (const Reply* tiers = map.Field("tiers")) ParseTiers(*tiers, &stat);
+    stores.push_back(std::move(stat));
   }
   return stores;
 }

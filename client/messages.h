@@ -34,12 +34,6 @@ struct Plan {
   int64_t age_ms = 0;                             // busy
 };
 
-// A store as STORES shows it.
-struct StoreEntry {
-  StoreStat stat;
-  std::vector<std::string> transports;
-};
-
 Words PutStartWords(std::string_view key, uint64_t size, const PutOptions& options, std::string_view exclude);
 Words LookUpWords(std::string_view key, const std::optional<int64_t>& lease_ms, bool lease);
 void AddLeaseWords(const std::optional<int64_t>& lease_ms, bool lease, Words* words);
@@ -49,7 +43,7 @@ Result<std::optional<Found>> ParseFound(const resp::Reply& reply);  // nullopt: 
 Result<Plan> ParsePlan(const resp::Reply& reply, uint64_t size);
 // PUTRENEW's answer: deadline-ms and replicas with fresh grants.
 Result<Plan> ParseRenewed(const resp::Reply& reply, uint64_t size);
-Result<std::vector<StoreEntry>> ParseStores(const resp::Reply& reply);
+Result<std::vector<StoreStat>> ParseStores(const resp::Reply& reply);
 Result<int64_t> ParseInteger(const resp::Reply& reply);
 Status ParseOk(const resp::Reply& reply);
 

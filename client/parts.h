@@ -32,6 +32,9 @@ struct Parts {
     directory = std::make_unique<StoreDirectory>(&control, engine.get(), host_id);
   }
 
+  // Bytes of one call that are under way at a time: a grant need not last for more.
+  uint64_t step_bytes = uint64_t{256} << 20;
+
   int64_t NowMs() const { return clock->Now().boot_ms; }
 
   const ClientOptions options;

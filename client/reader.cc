@@ -10,6 +10,8 @@ namespace {
 
 // Leases may be as short as a millisecond; renewals are not asked for more often.
 constexpr int64_t kMinRenewMs = 1;
+// A store that cannot be connected to is given up after this: at once nearly when there is another copy.
+constexpr int64_t kUnreachableMs = 1000, kUnreachableWithOtherMs = 100;
 
 }  // namespace
 
@@ -97,7 +99,7 @@ bool Reader::MoveReady(std::span<ReadTask> tasks) {
   std::vector<transfer::Operation> operations;
   std::deque<PieceHasher> hashers;
   std::vector<ReadTask*> moving;
-  uint64_t left = kStepBytes;
+  uint64_t left = parts_->step_bytes;
   bool progress = false;
   for (ReadTask& task : tasks) {
     if (!task.Ready(ReadTask::Phase::kMove)) continue;
@@ -112,7 +114,7 @@ bool Reader::MoveReady(std::span<ReadTask> tasks) {
     left -= std::min(left, bytes);
   }
   if (operations.empty()) return progress;
-  const transfer::SubmitOptions how{.timeout_ms = AttemptMs(moving), .transports = transports_};
+  const transfer::SubmitOptions how = Attempt(moving);
   auto batch = parts_->mover->Move(std::move(operations), how, [&] { return RenewDue(moving); });
   for (ReadTask* task : moving) {
     batch.ok() ? task->Moved(parts_, deadline_, **batch) : task->Fail(parts_, deadline_, batch.error());
@@ -121,9 +123,11 @@ bool Reader::MoveReady(std::span<ReadTask> tasks) {
 }
 
 // A store that hangs must leave time for another copy.
-int64_t Reader::AttemptMs(std::span<ReadTask* const> moving) const {
+transfer::SubmitOptions Reader::Attempt(std::span<ReadTask* const> moving) const {
   const bool others = std::ranges::any_of(moving, [](const ReadTask* task) { return task->other_replica_left(); });
-  return std::max<int64_t>(others ? deadline_.left_ms() / 2 : deadline_.left_ms(), 1);
+  return {.timeout_ms = std::max<int64_t>(others ? deadline_.left_ms() / 2 : deadline_.left_ms(), 1),
+          .transports = transports_,
+          .unreachable_after_ms = others ? kUnreachableWithOtherMs : kUnreachableMs};
 }
 
 // Renews the leases that are half over; ms until the next one will be, or -1 when there is none.

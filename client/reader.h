@@ -1,6 +1,6 @@
 // Reads many keys: look-ups in one write, data in one batch of operations, failures handled key by key.
 //
-// At most `batch_parallel` keys and kStepBytes are under way at a time. While bytes move, leases are renewed when
+// At most `batch_parallel` keys and `step_bytes` are under way at a time. While bytes move, leases are renewed when
 // half of them has passed. One call's reader; not shared between threads.
 #pragma once
 
@@ -13,7 +13,6 @@ namespace tiercel::client {
 
 class Reader {
  public:
-  static constexpr uint64_t kStepBytes = uint64_t{256} << 20;
   static constexpr size_t kMaxOperations = 4096;  // of one batch; below the engine's own bound
 
   Reader(Parts* parts, const GetOptions& options);
@@ -31,7 +30,7 @@ class Reader {
   bool MoveReady(std::span<ReadTask> tasks);
   void Await(std::span<ReadTask> tasks);
   int64_t RenewDue(std::span<ReadTask* const> moving);
-  int64_t AttemptMs(std::span<ReadTask* const> moving) const;
+  transfer::SubmitOptions Attempt(std::span<ReadTask* const> moving) const;
 
   Parts* const parts_;
   const GetOptions options_;

@@ -38,13 +38,12 @@ Result<StoreDirectory::Peer> StoreDirectory::Find(std::string_view name, Incarna
                fmt::format("the master knows no store {} with incarnation {:016x}", name, incarnation.value));
 }
 
-Result<std::vector<StoreEntry>> StoreDirectory::Ask(const Deadline& deadline) {
+Result<std::vector<StoreStat>> StoreDirectory::Ask(const Deadline& deadline) {
   const std::string_view words[] = {"STORES"};
   TIERCEL_ASSIGN(resp::Reply reply, control_->Call(words, deadline, Control::Again::kYes));
-  TIERCEL_ASSIGN(std::vector<StoreEntry> stores, ParseStores(reply));
+  TIERCEL_ASSIGN(std::vector<StoreStat> stores, ParseStores(reply));
   decltype(peers_) fresh;
-  for (const StoreEntry& entry : stores) {
-    const StoreStat& stat = entry.stat;
+  for (const StoreStat& stat : stores) {
     const bool same_host = OnThisHost(host_id_, stat.host, stat.socket);
     Peer peer{engine_->AddPeer({.name = stat.name,
                                 .incarnation = stat.incarnation,

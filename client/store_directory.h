@@ -30,7 +30,7 @@ class StoreDirectory {
   // kStaleIncarnation when the master does not know this life of the store either.
   Result<Peer> Find(std::string_view name, Incarnation incarnation, const Deadline& deadline);
   // Asks the master and renews the copy.
-  Result<std::vector<StoreEntry>> Ask(const Deadline& deadline);
+  Result<std::vector<StoreStat>> Ask(const Deadline& deadline);
   void Forget();
 
  private:

@@ -5,6 +5,9 @@
 namespace tiercel::client {
 namespace {
 
+// A store that cannot be connected to is given up after this, and the put goes on without it.
+constexpr int64_t kUnreachableMs = 1000;
+
 std::vector<WriteTask*> Ready(std::span<WriteTask> tasks, WriteTask::Phase phase) {
   std::vector<WriteTask*> ready;
   for (WriteTask& task : tasks) {
@@ -90,7 +93,7 @@ bool Writer::MoveReady(std::span<WriteTask> tasks) {
   std::vector<transfer::Operation> operations;
   std::deque<PieceHasher> hashers;
   std::vector<WriteTask*> moving;
-  uint64_t left = kStepBytes;
+  uint64_t left = parts_->step_bytes;
   for (WriteTask& task : tasks) {
     if (!task.Ready(Phase::kValue) && !task.Ready(Phase::kTrailer)) continue;
     if (left == 0 || operations.size() >= kMaxOperations) break;
@@ -98,7 +101,9 @@ bool Writer::MoveReady(std::span<WriteTask> tasks) {
     moving.push_back(&task);
   }
   if (moving.empty()) return false;
-  const transfer::SubmitOptions how{.timeout_ms = std::max<int64_t>(deadline_.left_ms(), 1), .transports = transports_};
+  const transfer::SubmitOptions how{.timeout_ms = std::max<int64_t>(deadline_.left_ms(), 1),
+                                    .transports = transports_,
+                                    .unreachable_after_ms = kUnreachableMs};
   auto batch = parts_->mover->Move(std::move(operations), how, [&] { return RenewDue(moving); });
   for (WriteTask* task : moving) {
     batch.ok() ? task->Moved(parts_, deadline_, **batch) : task->Fail(batch.error());

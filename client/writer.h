@@ -1,7 +1,7 @@
 // Puts many keys: PUTSTARTs in one write, data in one batch of operations, PUTENDs in one write; failures are
 // handled key by key, and what was begun and not ended is given back.
 //
-// At most `batch_parallel` keys and kStepBytes are under way at a time. One call's writer; not shared.
+// At most `batch_parallel` keys and `step_bytes` are under way at a time. One call's writer; not shared.
 #pragma once
 
 #include <span>
@@ -13,7 +13,6 @@ namespace tiercel::client {
 
 class Writer {
  public:
-  static constexpr uint64_t kStepBytes = uint64_t{256} << 20;
   static constexpr size_t kMaxOperations = 2048;  // a task may add one batch of its own beyond
 
   Writer(Parts* parts, const PutOptions& options);

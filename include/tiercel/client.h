@@ -103,7 +103,14 @@ struct ObjectStat {
 struct StoreStat {
   std::string name, state, host, address, socket;
   Incarnation incarnation;
-  uint64_t capacity_bytes = 0, used_bytes = 0, free_bytes = 0;
+  uint64_t capacity_bytes = 0, used_bytes = 0, free_bytes = 0;  // of all tiers
+  // Bytes of one tier: used (also by puts under way), free, and quarantined: neither, until nobody can touch them.
+  struct Space {
+    std::string tier;
+    uint64_t size = 0, used = 0, free = 0, quarantined = 0;
+  };
+  std::vector<Space> tiers;
+  std::vector<std::string> transports;  // how clients reach it
 };
 
 class BufferCache;

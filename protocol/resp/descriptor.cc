@@ -2,6 +2,8 @@
 // parses is one that AppendReplica could have written (but for the number of leading hexadecimal zeros).
 #include "protocol/resp/descriptor.h"
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -22,19 +24,31 @@ Error Bad(std::string_view what, std::string_view text) {
   return {ErrorCode::kPeerProtocol, "bad " + std::string(what) + " '" + shown + "' in a replica's description"};
 }
 
-void AppendDecimal(uint64_t value, std::string* out) {
-  char digits[kMaxDigits];
-  char* const end = digits + kMaxDigits;
-  const char* begin = WriteDigitsBefore(end, value);
-  out->append(begin, static_cast<size_t>(end - begin));
-}
+// Writes behind a cursor into room that was made for the longest line: one growth of the string instead of twenty.
+class LineWriter {
+ public:
+  explicit LineWriter(char* at) : at_(at) {}
+  void Put(char c) { *at_++ = c; }
+  void Put(std::string_view text) {
+    std::memcpy(at_, text.data(), text.size());
+    at_ += text.size();
+  }
+  void Decimal(uint64_t value) {
+    char digits[kMaxDigits];
+    char* const end = digits + kMaxDigits;
+    const char* begin = WriteDigitsBefore(end, value);
+    Put(std::string_view(begin, static_cast<size_t>(end - begin)));
+  }
+  void Hex16(uint64_t value) {
+    constexpr char kHex[] = "0123456789abcdef";
+    for (int i = 15; i >= 0; --i, value >>= 4) at_[i] = kHex[value & 15];
+    at_ += 16;
+  }
+  char* at() const { return at_; }
 
-void AppendHex16(uint64_t value, std::string* out) {
-  constexpr char kHex[] = "0123456789abcdef";
-  char digits[16];
-  for (int i = 15; i >= 0; --i, value >>= 4) digits[i] = kHex[value & 15];
-  out->append(digits, sizeof(digits));
-}
+ private:
+  char* at_;
+};
 
 // Up to the next single space, which is taken as well; the last word ends with the line.
 std::string_view TakeWord(std::string_view* line) {
@@ -70,27 +84,34 @@ std::optional<uint32_t> ParseUint32(std::string_view text) {
 
 void AppendReplica(Tier tier, std::string_view store, Incarnation incarnation, SegmentRef place,
                    const ExtentList& extents, const Grant* grant, std::string* out) {
-  out->append(TierName(tier)).push_back(' ');
-  out->append(store).push_back('.');
-  AppendHex16(incarnation.value, out);
-  out->push_back(' ');
-  AppendDecimal(place.segment, out);
-  out->push_back('.');
-  AppendDecimal(place.epoch, out);
-  out->push_back(' ');
-  if (extents.empty()) out->append("0+0");
-  for (const Extent& extent : extents) {
-    if (&extent != extents.begin()) out->push_back(',');
-    AppendDecimal(extent.offset, out);
-    out->push_back('+');
-    AppendDecimal(extent.length, out);
-  }
-  out->push_back(' ');
-  if (grant == nullptr) {
-    out->push_back('-');
-  } else {
-    AppendGrantText(*grant, out);
-  }
+  constexpr size_t kFixed = 8 + 1 + 16 + 1 + 2 * kMaxDigits + 8;  // all but the name and the extents, generously
+  constexpr size_t kPerExtent = 2 * kMaxDigits + 2;
+  const size_t before = out->size();
+  const size_t room = kFixed + store.size() + std::max<size_t>(extents.size(), 1) * kPerExtent;
+  out->resize_and_overwrite(before + room, [&](char* bytes, size_t) noexcept {
+    LineWriter line(bytes + before);
+    line.Put(TierName(tier));
+    line.Put(' ');
+    line.Put(store);
+    line.Put('.');
+    line.Hex16(incarnation.value);
+    line.Put(' ');
+    line.Decimal(place.segment);
+    line.Put('.');
+    line.Decimal(place.epoch);
+    line.Put(' ');
+    if (extents.empty()) line.Put("0+0");
+    for (const Extent& extent : extents) {
+      if (&extent != extents.begin()) line.Put(',');
+      line.Decimal(extent.offset);
+      line.Put('+');
+      line.Decimal(extent.length);
+    }
+    line.Put(' ');
+    if (grant == nullptr) line.Put('-');
+    return static_cast<size_t>(line.at() - bytes);
+  });
+  if (grant != nullptr) AppendGrantText(*grant, out);
 }
 
 Result<std::pair<std::string, Incarnation>> ParseStoreRef(std::string_view text) {

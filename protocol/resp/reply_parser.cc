@@ -3,6 +3,8 @@
 //
 // Announced lengths are checked before anything is allocated for them. Memory for a bulk string is taken at once
 // (it is not touched before its bytes come); memory for items grows with the items.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -18,12 +20,22 @@ constexpr size_t kBufferBytes = 16 * 1024;  // what one receive gets at least, h
 constexpr size_t kKeptBufferBytes = 256 * 1024;
 // Bulk strings shorter than this are taken out of the buffer once they are there; a direct receive costs more.
 constexpr size_t kDirectBytes = 4 * 1024;
+constexpr size_t kHugeBytes = size_t{4} << 20;
 // Items reserved for an announced aggregate: more must have come before more is taken.
 constexpr uint64_t kReservedItems = 64;
 
 // (std::string::resize would write zeros first. The size is captured because libstdc++ 12 hands over the capacity.)
 void ResizeUninitialised(std::string* text, size_t size) {
   text->resize_and_overwrite(size, [size](char*, size_t) noexcept { return size; });
+}
+
+// Fresh memory for a large value costs more in page faults than the copy into it (measured: 0.55 of 0.75 seconds a
+// gigabyte); huge pages take nearly all of that away. Only advice: it is right whether or not it is followed.
+void PreferHugePages(std::span<char> memory) {
+  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
+  const auto begin = (reinterpret_cast<uintptr_t>(memory.data()) + kHugePage - 1) & ~(kHugePage - 1);
+  const auto end = (reinterpret_cast<uintptr_t>(memory.data()) + memory.size()) & ~(kHugePage - 1);
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
 std::optional<double> ParseDouble(std::string_view text) {
@@ -225,6 +237,7 @@ ReplyParser::Progress ReplyParser::ReadBulk() {
     if (taken < bulk_bytes_) {
       if (bulk_bytes_ < kDirectBytes) return Progress::kMore;
       ResizeUninitialised(&value_.text, bulk_bytes_);
+      if (bulk_bytes_ >= kHugeBytes) PreferHugePages(value_.text);
       if (taken > 0) std::memcpy(value_.text.data(), data_.get() + begin_, taken);
       begin_ += taken;
       filled_ = taken;

@@ -11,6 +11,7 @@
 // queue; handlers need not care.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -42,7 +43,7 @@ enum class LockNeed : uint8_t { kCore, kNone, kAny };
 class CommandContext {
  public:
   CommandContext(Session* session, SessionState* session_state, const ServerShared* shared, MasterHost::Hold* core_hold,
-                 Times times, std::string* out)
+                 const Times& times, std::string* out)
       : reply(out, session_state->protocol),
         state(*session_state),
         now(times),
@@ -65,9 +66,16 @@ class CommandContext {
   Progress& progress() const { return state.progress; }
   Session& session() const { return *session_; }
 
-  // Key reference of argument i in the connection's namespace. Hashes (about 10 ns).
-  core::KeyRef Key(size_t i) const { return core::MakeKey(state.name_space, args[i]); }
-  // Replies the error and gives kDone when argument i is longer than a key may be; callers return then.
+  // Key reference of argument i in the connection's namespace: hashed before the turn for a command's first key,
+  // here (about 10 ns) for others.
+  core::KeyRef Key(size_t i) const {
+    if (first_key_ != nullptr && i == static_cast<size_t>(spec->first_key) &&
+        first_key_->name_space == state.name_space) {
+      return *first_key_;
+    }
+    return core::MakeKey(state.name_space, args[i]);
+  }
+  // True, and the error is replied, when argument i is longer than a key may be.
   bool KeyTooLong(size_t i);
 
   // ---- replies of errors
@@ -77,7 +85,6 @@ class CommandContext {
   Outcome FailSyntax();                     // ERR syntax error
   Outcome FailNotInteger();                 // ERR value is not an integer or out of range
   Outcome FailArity();                      // ERR wrong number of arguments for 'x' command
-  Outcome FailSubcommand();                 // ERR unknown subcommand 'x'. Try NAME HELP.
   // A Status or Result that failed, else +OK.
   Outcome Finish(const Status& status);
 
@@ -91,12 +98,28 @@ class CommandContext {
   Outcome ParkForDialBack(const std::string& address, int64_t timeout_ms);
 
   // Multi-key loops call this before key i: every 256 keys it lets others have the lock.
-  void Breathe(size_t i) const {
-    if (i != 0 && i % 256 == 0) hold.Yield();
+  void Breathe(size_t i) {
+    if (i == 0 || i % 256 != 0) return;
+    Unlocked([] {});
   }
+  // Runs f() without the core's lock in the middle of a command. References into the core are void afterwards.
+  template <typename F>
+  void Unlocked(F&& f) {
+    waited_ = std::max(waited_, master().wait());
+    hold.Release();
+    f();
+    hold.Acquire();
+    master().BeginCommand();
+  }
+
+  // ---- for the session
+  core::Seq waited() const { return waited_; }
+  void set_first_key(const core::KeyRef* key) { first_key_ = key; }
 
  private:
   Session* const session_;
+  const core::KeyRef* first_key_ = nullptr;
+  core::Seq waited_ = 0;
 };
 
 using Handler = Outcome (*)(CommandContext&);

@@ -47,9 +47,9 @@ Outcome DoReport(CommandContext& c) {
   const Result<Version> version = ReadVersion("version", c.arg(2));
   if (!version.ok()) return c.Fail(version.error());
   const auto store = resp::ParseStoreRef(c.arg(3));
-  if (!store.ok()) return c.Fail(store.error());
+  if (!store.ok()) return c.Fail(ErrorCode::kInvalid, store.error().message());
   const auto place = resp::ParseSegmentRef(c.arg(4));
-  if (!place.ok()) return c.Fail(place.error());
+  if (!place.ok()) return c.Fail(ErrorCode::kInvalid, place.error().message());
   OptionReader reader(c.args, 5);
   reader.Next();
   ErrorCode what = ErrorCode::kChecksum;

@@ -14,7 +14,7 @@
 namespace tiercel::net {
 namespace {
 
-constexpr size_t kMaxStoreNameBytes = 256, kMaxStorageIdBytes = 128;
+constexpr size_t kMaxStoreNameBytes = 255, kMaxStorageIdBytes = 128;
 constexpr size_t kMaxHostBytes = 512, kMaxAddressBytes = 300, kMaxSocketBytes = 107;  // of sockaddr_un
 constexpr int64_t kDialTimeoutMs = 1000;
 constexpr int64_t kMaxGraceMs = 24 * 3600'000;
@@ -106,8 +106,7 @@ Outcome DoStoreJoin(CommandContext& c) {
       (c.state.store->slot != join->slot || c.state.store->incarnation != request.store.incarnation)) {
     c.state.on_close(c.master(), c.now);  // another store spoke here before
   }
-  c.state.store =
-      StoreBinding{.slot = join->slot, .incarnation = request.store.incarnation, .joined_here = true, .staged = {}};
+  c.state.store = StoreBinding{.slot = join->slot, .incarnation = request.store.incarnation, .joined_here = true};
   c.state.on_close = WhenClosed(join->slot, request.store.incarnation, c.state.id);
   ReplyJoin(c.reply, *join);
   return Outcome::kDone;
@@ -129,7 +128,7 @@ Outcome DoStoreAttach(CommandContext& c) {
   if (c.state.on_close) {
     return c.Fail(ErrorCode::kInvalid, "a store has joined on this connection: attach on another one");
   }
-  c.state.store = StoreBinding{.slot = *slot, .incarnation = *incarnation, .joined_here = false, .staged = {}};
+  c.state.store = StoreBinding{.slot = *slot, .incarnation = *incarnation, .joined_here = false};
   return c.Finish(Ok());
 }
 

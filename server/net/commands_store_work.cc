@@ -129,14 +129,15 @@ Status ReadPuts(OptionReader& reader, Clause* clause) {
 }
 
 Status ReadUnpinned(OptionReader& reader, Clause* clause) {
-  TIERCEL_ASSIGN(const std::string_view place, reader.Text());
-  TIERCEL_ASSIGN(clause->place, resp::ParseSegmentRef(place));
-  TIERCEL_ASSIGN(const std::string_view text, reader.Text());
-  TIERCEL_ASSIGN(const ExtentList extents, resp::ParseExtents(text));
-  if (extents.size() != 1 || extents[0].length == 0) {
-    return Error(ErrorCode::kInvalid, "UNPINNED names one range, OFFSET+LENGTH");
+  TIERCEL_ASSIGN(const std::string_view place_text, reader.Text());
+  TIERCEL_ASSIGN(const std::string_view range_text, reader.Text());
+  const Result<SegmentRef> place = resp::ParseSegmentRef(place_text);
+  const Result<ExtentList> extents = resp::ParseExtents(range_text);
+  if (!place.ok() || !extents.ok() || extents->size() != 1 || (*extents)[0].length == 0) {
+    return Error(ErrorCode::kInvalid, "UNPINNED names one range, SEGMENT.EPOCH OFFSET+LENGTH");
   }
-  clause->extent = extents[0];
+  clause->place = *place;
+  clause->extent = (*extents)[0];
   return Ok();
 }
 

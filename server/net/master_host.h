@@ -93,16 +93,16 @@ class MasterHost {
   std::mutex& lock() { return mutex_; }
   core::Master* master_unlocked() { return master_; }
 
-  // Called without the lock whenever there are records to commit. Set before the first Hold.
+  // Called without the lock whenever there are records to commit; must only wake. Set before the first Hold.
   void SetCommitterWake(std::function<void()> wake) { wake_committer_ = std::move(wake); }
   // The committer's `progressed`: durable() moved, or commands were undone.
   void Progressed();
 
   // Housekeeping: runs the core's Tick from a timer on this loop, at most kTickSteps a hold, whenever the core
-  // asked to be called and at least once a second; sooner after HurryTick.
+  // asked to be called and at least ten times a second; sooner after HurryTick.
   void StartTicking(Loop* loop);
   void StopTicking();
-  void HurryTick();  // somebody waits for space
+  void HurryTick() { hurry_.store(true, std::memory_order_relaxed); }  // with the end of the hold: space is waited for
 
   // Loops register once, before sessions exist, and stay until the host is destroyed or removed.
   void AddTarget(WakeTarget* target);
@@ -120,8 +120,8 @@ class MasterHost {
 
  private:
   struct Ticker;
+  void Act(bool journal, uint32_t reasons);
   void Notify(uint32_t reasons);
-  void Dispatch(const core::Signals& signals);
 
   static constexpr uint32_t kTickSteps = 512;  // a few hundred microseconds of the lock at most
 
@@ -130,11 +130,12 @@ class MasterHost {
   std::mutex mutex_;
   std::function<void()> wake_committer_;
   std::array<std::atomic<int>, kWakeReasons> parked_{};
+  std::atomic<bool> hurry_{false};
   bool put_ended_ = false;            // under mutex_: a server put ended in this hold
   std::vector<Version> server_puts_;  // under mutex_; as many as connections that receive a large value
   std::mutex targets_mutex_;          // leaf; never taken under mutex_
   std::vector<WakeTarget*> targets_;
-  std::unique_ptr<Ticker> ticker_;
+  std::shared_ptr<Ticker> ticker_;  // under targets_mutex_
 };
 
 }  // namespace tiercel::net

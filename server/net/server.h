@@ -44,8 +44,8 @@ struct Limits {
 };
 
 struct ServerOptions {
-  std::vector<std::string> binds = {"127.0.0.1", "::1"};  // addresses or names; "-ADDR": failure to bind is allowed
-  uint16_t port = 0;                                      // 0: the system picks one, the same for all binds
+  std::vector<std::string> binds = {"127.0.0.1", "-::1"};  // addresses or names; "-ADDR": may be missing
+  uint16_t port = 0;                                       // 0: the system picks one, the same for all binds
   bool listen_tcp = true;
   std::string unix_socket;        // path; empty: none
   unsigned unix_permissions = 0;  // 0: as the umask leaves it

@@ -5,7 +5,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "server/core/master.h"
 #include "server/core/types.h"
@@ -16,8 +15,7 @@ namespace tiercel::net {
 struct StoreBinding {
   core::StoreSlot slot = 0;
   Incarnation incarnation;
-  bool joined_here = true;                // by STORE JOIN; else by ATTACH: it reports, but fetches no work
-  std::vector<core::SegmentJoin> staged;  // offered by STORE SEGMENT, published by STORE READY
+  bool joined_here = true;  // by STORE JOIN; else by ATTACH: it reports, but fetches no work
 };
 
 // How far a command has come that runs in several pieces, or again after it was parked. Reset for each command.
@@ -30,6 +28,8 @@ struct Progress {
   std::string text;         // the handler's own; bounded by whoever fills it
   // Outcome of DialBack, once it has come.
   std::optional<Status> dialed;
+
+  bool begun() const { return attempt != 0 || cursor != 0 || count != 0 || !text.empty(); }
 };
 
 struct SessionState {

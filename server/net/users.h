@@ -47,6 +47,7 @@ class Users {
   // All thread-safe.
   std::optional<Identity> Login(std::string_view name, std::string_view password) const;
   std::optional<Identity> Default() const;  // when it needs no password
+  bool Exists(std::string_view name) const;
   bool default_has_password() const;
   void SetRequirePass(std::string_view password);  // empty: none
 
@@ -58,9 +59,10 @@ class Users {
     std::vector<Digest> passwords;
   };
   const Row* Find(std::string_view name) const;
+  Identity IdentityOf(const Row& row) const;
 
   mutable std::mutex mutex_;  // leaf; logins are rare
-  std::vector<Row> rows_;
+  std::vector<Row> rows_;     // "default" first
 };
 
 }  // namespace tiercel::net

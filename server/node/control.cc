@@ -82,6 +82,12 @@ bool Control::WaitServing(int64_t timeout_ms) {
   return state_ == ControlState::kServing;
 }
 
+bool Control::WaitPutsEnded(int64_t timeout_ms) {
+  std::unique_lock lock(mu_);
+  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                           [this] { return stop_ || target_->open_puts() == 0; });
+}
+
 ControlFigures Control::Figures() const {
   std::lock_guard lock(mu_);
   ControlFigures figures = figures_;
@@ -124,7 +130,8 @@ Status Control::RunSession(size_t master) {
       changed_.wait(
           lock, [this] { return stop_ || outbox_.closed_pending() + target_->closed_pending() < Outbox::kMaxPending; });
     }
-    TIERCEL_TRY(FetchWork(connection.get()));
+    TIERCEL_ASSIGN(const bool had_work, FetchWork(connection.get()));
+    if (had_work) Pause(options_.gather_ms, 0);
   }
   return Ok();
 }
@@ -217,14 +224,15 @@ Status Control::WaitClosedBelow(Version floor) {
   return Ok();
 }
 
-Status Control::FetchWork(resp::Connection* connection) {
+// True when there was something to do.
+Result<bool> Control::FetchWork(resp::Connection* connection) {
   TIERCEL_ASSIGN(const resp::Reply reply, Call(connection, WorkCommand(options_.work_max, options_.work_block_ms),
                                                options_.work_block_ms + options_.call_timeout_ms));
   const int64_t boot_ms = clock_.Now().boot_ms;
   TIERCEL_ASSIGN(const WorkReply work, ParseWorkReply(reply));
   Heard();
   if (!work.empty) Apply(work, boot_ms);
-  return Ok();
+  return !work.orders.empty();
 }
 
 void Control::Apply(const WorkReply& work, int64_t boot_ms) {
@@ -313,17 +321,20 @@ void Control::AnswerItem(uint64_t id, std::string kind, std::optional<ErrorCode>
   changed_.notify_all();
 }
 
-// One line for a new failure; the same one again is only counted.
+// One line for a new failure. The same one again is only counted; one of the same kind in other words is told now
+// and then.
 void Control::NoteFailure(const Error& error) {
   std::string text = error.ToString();
-  bool repeated = false;
   {
     std::lock_guard lock(mu_);
     ++figures_.failures;
-    repeated = figures_.last_failure == text;
+    const bool same_kind = !figures_.last_failure.empty() && last_failure_code_ == error.code();
+    const bool same = same_kind && figures_.last_failure == text;
     figures_.last_failure = text;
+    last_failure_code_ = error.code();
+    if (same || (failure_lines_.Admit(clock_.Now().boot_ms) < 0 && same_kind)) return;
   }
-  if (!repeated) Log(LogLevel::kWarning, "store {}: {}; trying again", options_.identity.name, text);
+  Log(LogLevel::kWarning, "store {}: {}; trying again", options_.identity.name, text);
 }
 
 // False when there is to be no other one.
@@ -349,9 +360,16 @@ Control::ConnectionPtr Control::Open(const resp::ConnectionOptions& options, Con
   return *slot;
 }
 
+// A connection may come back by itself within a call. For a master it is then a stranger's: whatever it answers, the
+// store has to join (or attach) first.
 Result<resp::Reply> Control::Call(resp::Connection* connection, const Command& command, int64_t timeout_ms) {
   const std::vector<std::string_view> views = Views(command);
-  return connection->Call(views, timeout_ms);
+  const uint64_t before = connection->epoch();
+  auto reply = connection->Call(views, timeout_ms);
+  if (reply.ok() && before != 0 && connection->epoch() != before) {
+    return Error(ErrorCode::kUnreachable, "the connection to the master was made anew");
+  }
+  return reply;
 }
 
 void Control::Heard() { target_->HeardMaster(clock_.Now().boot_ms); }

@@ -27,6 +27,7 @@
 
 #include "base/backoff.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "protocol/resp/conn/connection.h"
 #include "server/node/control_wire.h"
 #include "server/node/outbox.h"
@@ -50,6 +51,9 @@ struct ControlOptions {
   uint32_t work_max = 1024;
   int64_t work_block_ms = 5'000;
   int64_t call_timeout_ms = 5'000;
+  // Orders and reports are gathered for this long, so that a burst of small puts costs the master two commands in
+  // this time and not two commands each. Nobody waits for either.
+  int64_t gather_ms = 2;
   Backoff::Options backoff;
   uint64_t seed = 1;             // of the jitter
   const Clock* clock = nullptr;  // nullptr: the machine's
@@ -82,8 +86,11 @@ class Control {
   void Start();
   // True when the store serves. False when the time is over first (-1: no limit), or Stop came.
   bool WaitServing(int64_t timeout_ms);
-  // Tells what is still to be told, then that the store leaves. False: not joined, or no answer in time.
-  bool Leave(int64_t timeout_ms);
+  // True when no put is open at the store (any more).
+  bool WaitPutsEnded(int64_t timeout_ms);
+  // Tells what is still to be told, then that the store leaves: now for good, or (grace_ms > 0) at the latest then,
+  // nothing new being placed here from now on. False: not joined, or no answer in time.
+  bool Leave(int64_t grace_ms, int64_t timeout_ms);
   void Stop();  // idempotent
   ControlFigures Figures() const;
 
@@ -110,7 +117,7 @@ class Control {
   Status Join(size_t master, resp::Connection* connection);
   Status AnnounceSegments(resp::Connection* connection);
   Status WaitClosedBelow(Version floor);
-  Status FetchWork(resp::Connection* connection);
+  Result<bool> FetchWork(resp::Connection* connection);
   void Apply(const WorkReply& work, int64_t boot_ms);
   void CarryOut(const Order& order);
   void AnswerItem(uint64_t id, std::string kind, std::optional<ErrorCode> failure, uint64_t bytes);
@@ -122,6 +129,7 @@ class Control {
   // control_report.cc: telling, on the report thread; verifying, on its thread.
   void ReportLoop();
   Status ServeReports(const Session& session, resp::Connection* connection, Backoff* backoff);
+  Status TellLeave(resp::Connection* connection, int64_t grace_ms);
   Status TellAll(resp::Connection* connection, bool ping);
   Status Tell(resp::Connection* connection, Outbox::Batch batch);
   void NoteAnswer(const std::vector<Outbox::Clause>& clauses, const resp::Reply& reply);
@@ -149,12 +157,15 @@ class Control {
   ConnectionPtr work_connection_, report_connection_;
   bool rejoin_ = false;
   bool reports_waiting_ = false;
-  bool leave_asked_ = false;
+  std::optional<int64_t> leave_asked_;    // with this grace; 0: at once
   std::optional<Version> floor_to_tell_;  // puts below it were still in flight when it rose
   Outbox outbox_;
   std::vector<Drop> drops_;
   std::deque<Verify> verifies_;
   ControlFigures figures_;
+
+  ErrorCode last_failure_code_ = ErrorCode::kInternal;
+  LogLimiter failure_lines_{60'000};
 
   uint64_t generation_ = 0;  // highest seen; of the work thread
   std::thread work_thread_, report_thread_, verify_thread_;

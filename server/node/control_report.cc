@@ -23,6 +23,11 @@ bool MeansUnknownStore(const Error& error) {
          error.word() == InfoOf(ErrorCode::kNoAuth).word;
 }
 
+// The words of the report are wrong, in the master's eyes: nothing that time would mend.
+bool IsRefusedForGood(const Error& error) {
+  return error.word() == InfoOf(ErrorCode::kInvalid).word || error.word() == InfoOf(ErrorCode::kTooBig).word;
+}
+
 // The same, said of one clause. An item may be another store's, and an unpinned place of an epoch that is gone:
 // that is no reason to join again.
 bool MeansUnknownStore(Outbox::Clause clause, const resp::Reply& answer) {
@@ -65,31 +70,37 @@ Status Control::ServeReports(const Session& session, resp::Connection* connectio
   backoff->Succeeded();
   auto next_ping = SteadyClock::now();
   while (true) {
-    bool leave = false;
+    std::optional<int64_t> leave;
     {
       std::unique_lock lock(mu_);
       const auto due = [&] {
         return stop_ || !session_ || session_->number != session.number || reports_waiting_ || leave_asked_;
       };
       changed_.wait_until(lock, next_ping, due);
+      if (reports_waiting_ && !leave_asked_) {
+        changed_.wait_for(lock, std::chrono::milliseconds(options_.gather_ms), [this] { return stop_.load(); });
+      }
       if (stop_ || !session_ || session_->number != session.number) return Ok();
       reports_waiting_ = false;
       leave = leave_asked_;
     }
-    const bool ping = SteadyClock::now() >= next_ping;
-    TIERCEL_TRY(TellAll(connection, ping || leave));
+    const bool ping = leave || SteadyClock::now() >= next_ping;
+    TIERCEL_TRY(TellAll(connection, ping));
     if (ping) next_ping = SteadyClock::now() + std::chrono::milliseconds(session.ping_ms);
-    if (leave) {
-      TIERCEL_ASSIGN(const resp::Reply left, Call(connection, LeaveCommand(), options_.call_timeout_ms));
-      if (left.is_error()) Log(LogLevel::kWarning, "the master does not let go of this store: {}", left.text);
-      {
-        std::lock_guard lock(mu_);
-        leave_asked_ = false;
-        if (state_ != ControlState::kStopped) state_ = ControlState::kLeft;
-      }
-      changed_.notify_all();
-    }
+    if (leave) TIERCEL_TRY(TellLeave(connection, *leave));
   }
+}
+
+Status Control::TellLeave(resp::Connection* connection, int64_t grace_ms) {
+  TIERCEL_ASSIGN(const resp::Reply left, Call(connection, LeaveCommand(grace_ms), options_.call_timeout_ms));
+  if (left.is_error()) Log(LogLevel::kWarning, "the master does not let go of this store: {}", left.text);
+  {
+    std::lock_guard lock(mu_);
+    leave_asked_.reset();
+    if (grace_ms == 0 && state_ != ControlState::kStopped) state_ = ControlState::kLeft;
+  }
+  changed_.notify_all();
+  return Ok();
 }
 
 // Everything that is to be told now; at a ping at least one command, if only an empty one.
@@ -139,6 +150,12 @@ Status Control::Tell(resp::Connection* connection, Outbox::Batch batch) {
       if (MeansUnknownStore(clauses[i], reply->items[i])) refusal = reply->items[i].ToError();
     }
   }
+  if (reply.ok() && reply->is_error() && IsRefusedForGood(reply->ToError())) {
+    // Telling it again would be refused again. After a new join the master repeats what it waits for.
+    Log(LogLevel::kWarning, "store {}: the master does not take a report: {}", options_.identity.name, reply->text);
+    AskForRejoin();
+    return reply->ToError();
+  }
   if (!taken || refusal) {
     {
       std::lock_guard lock(mu_);
@@ -168,13 +185,13 @@ void Control::NoteAnswer(const std::vector<Outbox::Clause>& clauses, const resp:
   figures_.report_errors += errors;
 }
 
-bool Control::Leave(int64_t timeout_ms) {
+bool Control::Leave(int64_t grace_ms, int64_t timeout_ms) {
   std::unique_lock lock(mu_);
   if (stop_ || !session_) return false;
-  leave_asked_ = true;
+  leave_asked_ = grace_ms;
   changed_.notify_all();
   const auto over = [this] { return stop_ || !leave_asked_; };
-  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), over) && state_ == ControlState::kLeft;
+  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), over) && !stop_;
 }
 
 void Control::VerifyLoop() {

@@ -198,7 +198,10 @@ Command WorkCommand(uint32_t max, int64_t block_ms) {
   return {"STORE", "WORK", std::to_string(max), std::to_string(block_ms)};
 }
 
-Command LeaveCommand() { return {"STORE", "LEAVE"}; }
+Command LeaveCommand(int64_t grace_ms) {
+  if (grace_ms == 0) return {"STORE", "LEAVE"};
+  return {"STORE", "LEAVE", "GRACE", std::to_string(grace_ms)};
+}
 
 Result<core::StoreJoinReply> ParseJoinReply(const Reply& reply) {
   if (reply.is_error()) return reply.ToError();

@@ -33,7 +33,7 @@ Command AttachCommand(const std::string& name, Incarnation incarnation);
 Command SegmentCommand(const StoreTarget::SegmentOffer& segment);
 Command ReadyCommand(Version closed_below);
 Command WorkCommand(uint32_t max, int64_t block_ms);
-Command LeaveCommand();
+Command LeaveCommand(int64_t grace_ms);  // 0: at once
 
 // An error reply is handed on as the Error that it is; nonsense is kPeerProtocol.
 Result<core::StoreJoinReply> ParseJoinReply(const resp::Reply& reply);

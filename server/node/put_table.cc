@@ -55,6 +55,14 @@ PutTable::EndOutcome PutTable::End(Version put) {
   return report ? EndOutcome::kClosedByOrder : EndOutcome::kClosed;
 }
 
+PutTable::EndOutcome PutTable::EndForGood(Version put) {
+  const EndOutcome outcome = End(put);
+  if (outcome != EndOutcome::kNothing) return outcome;
+  auto found = open_.find(put);
+  if (found->second.operations == 0) open_.erase(found);
+  return outcome;
+}
+
 PutTable::CloseOutcome PutTable::Close(Version put) {
   auto found = open_.find(put);
   if (found != open_.end() && found->second.operations > 0) {

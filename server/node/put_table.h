@@ -42,6 +42,9 @@ class PutTable {
   // That operation has ended. kClosed: its put became CLOSED by it; kClosedByOrder: after a Close, which is to be
   // answered now. REQUIRES: a Begin without its End.
   EndOutcome End(Version put);
+  // The same for a writer who will not come again with this put, and of whom the master may not say so (it ends
+  // such puts by itself): with no operation left the put becomes unknown again, unless it is closing.
+  EndOutcome EndForGood(Version put);
 
   enum class CloseOutcome : uint8_t { kClosed, kInFlight };
   // kClosed: also when it was closed before or never seen. kInFlight: End will tell.

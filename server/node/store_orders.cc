@@ -38,7 +38,7 @@ Status StoreTarget::BeginLocalWrite(SegmentRef place, Version put, const ExtentL
 
 void StoreTarget::EndLocalWrite(SegmentRef place, Version put, const ExtentList& extents) {
   UnlinkLocal(FindSlot(place.segment), place.epoch, extents);
-  EndPutOperation(put);
+  EndPutOperation(put, /*for_good=*/true);
 }
 
 Status StoreTarget::LinkLocal(Slot* slot, SegmentRef place, Version put, const ExtentList& extents,
@@ -152,11 +152,11 @@ uint64_t StoreTarget::open_puts() const {
   return puts_.open();
 }
 
-void StoreTarget::EndPutOperation(Version put) {
+void StoreTarget::EndPutOperation(Version put, bool for_good) {
   PutTable::EndOutcome outcome;
   {
     std::lock_guard lock(puts_mu_);
-    outcome = puts_.End(put);
+    outcome = for_good ? puts_.EndForGood(put) : puts_.End(put);
     if (outcome == PutTable::EndOutcome::kClosedByOrder) closed_.push_back(put);
   }
   if (outcome != PutTable::EndOutcome::kNothing && wake_) wake_();

@@ -135,7 +135,7 @@ class StoreTarget final : public transfer::Target {
   Error RefuseForConflict(const ActiveUse& use, const ExtentList& place, const RangeTable::Conflict& conflict);
   // `place`: all of the put's replica, which is what the master keeps out of use.
   Error RefuseWrite(Slot* slot, Version put, const ExtentList& place, const RangeTable::Conflict& conflict);
-  void EndPutOperation(Version put);
+  void EndPutOperation(Version put, bool for_good);
   void RevokeWhere(const std::function<bool(const ActiveUse&)>& which);
   bool IsClosed(Version put) const;  // or closing
 

@@ -95,8 +95,15 @@ TEST(Format, IsExactAndReadsBack) {
   EXPECT_EQ(FormatMillis(10'000), "10s");
   EXPECT_EQ(FormatMillis(500), "500ms");
   EXPECT_EQ(FormatMillis(86'400'000), "24h");
+  EXPECT_EQ(FormatMillis(7 * 86'400'000), "7d");
   EXPECT_EQ(FormatMillis(60'000), "1m");
   EXPECT_EQ(FormatMillis(0), "0s");
+  EXPECT_EQ(FormatRatio(0.9), "0.9");
+  EXPECT_EQ(FormatRatio(0.000001), "0.000001");
+  EXPECT_EQ(FormatRatio(1), "1");
+  for (double ratio : {0.1, 1.0 / 3, 1e-300, std::numeric_limits<double>::min()}) {
+    EXPECT_EQ(ParseRatio(FormatRatio(ratio)), ratio);
+  }
   for (uint64_t bytes :
        {uint64_t{0}, uint64_t{1}, uint64_t{1023}, uint64_t{1} << 20, (uint64_t{1} << 40) + 1024, kMaxU64}) {
     EXPECT_EQ(ParseSize(FormatSize(bytes)), bytes);

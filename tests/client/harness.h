@@ -40,7 +40,8 @@ struct Harness {
                      .connection = master.Connect(),
                      .make_engine = [this](auto) { return Result<std::shared_ptr<transfer::Engine>>(engine); },
                      .host_id = "boot/here",
-                     .clock = &clock});
+                     .clock = &clock,
+                     .step_bytes = step_bytes});
   }
   void MustPut(const std::string& key, std::span<const std::byte> value, const PutOptions& how = {}) {
     auto put = client().Put(key, value, how);
@@ -49,6 +50,7 @@ struct Harness {
   }
 
   ClientOptions options;
+  uint64_t step_bytes = 0;
   ManualClock clock;
   std::shared_ptr<FakeEngine> engine = std::make_shared<FakeEngine>();
   FakeMaster master{engine.get(), &clock};

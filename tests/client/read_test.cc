@@ -354,17 +354,30 @@ TEST(Read, BatchesKeepOrderAndFailKeyByKey) {
 }
 
 TEST(Read, LargeValuesMoveInSteps) {
-  ClientOptions options;
-  Harness h(options, size_t{700} << 20);
-  const uint64_t size = (uint64_t{520} << 20) + 17;
-  std::vector<std::byte> value(size);
-  for (size_t i = 0; i < size; i += 4096) value[i] = static_cast<std::byte>(i >> 12);
-  h.MustPut("k", value);
-  h.engine->largest_batch_bytes = 0;
-  auto got = h.client().Get("k");
-  ASSERT_TRUE(got.ok());
-  EXPECT_TRUE(Same((*got)->span(), value));
-  EXPECT_LE(h.engine->largest_batch_bytes, uint64_t{256} << 20);
+  for (uint64_t extent : {uint64_t{0}, uint64_t{64} * 12'345}) {
+    Harness h;
+    h.master.AddStore("s2", 64 << 20);
+    h.master.extent_bytes = extent;
+    h.step_bytes = 4 << 20;
+    const auto value = RandomBytes((17 << 20) + 17, 1);
+    h.MustPut("k", value, {.replicas = 2});
+    EXPECT_LE(h.engine->largest_batch_bytes, h.step_bytes);
+    h.engine->largest_batch_bytes = 0;
+    // The second step fails at one copy and goes on at the other.
+    int reads = 0;
+    h.engine->refuse = [&](const transfer::PeerAddress& peer, const auto&) -> std::optional<Error> {
+      if (peer.name == "s1" && ++reads > 5) return Error(ErrorCode::kUnreachable, "gone");
+      return std::nullopt;
+    };
+    auto got = h.client().Get("k");
+    ASSERT_TRUE(got.ok()) << got.error().ToString();
+    EXPECT_TRUE(Same((*got)->span(), value));
+    EXPECT_LE(h.engine->largest_batch_bytes, h.step_bytes);
+    h.engine->refuse = nullptr;
+    auto range = h.client().GetRange("k", 1000, 15 << 20);
+    ASSERT_TRUE(range.ok()) << range.error().ToString();
+    EXPECT_TRUE(Same((*range)->span(), std::span(value).subspan(1000, 15 << 20)));
+  }
 }
 
 TEST(Read, TheTransportChoiceReachesTheEngine) {

@@ -118,6 +118,26 @@ TEST(PutTableTest, AStoppingStoreTakesNoNewPut) {
   EXPECT_EQ(CodeOf(table.Begin(V(2))), ErrorCode::kShutdown);
 }
 
+TEST(PutTableTest, AWriterThatWillNotComeAgainLeavesNothingBehind) {
+  PutTable table({.max_open = 2, .max_closed_ranges = 10});
+  for (uint64_t v = 1; v < 100; ++v) {
+    ASSERT_TRUE(table.Begin(V(v)).ok());
+    EXPECT_EQ(table.EndForGood(V(v)), EndOutcome::kNothing);
+    EXPECT_EQ(table.PhaseOf(V(v)), Phase::kUnknown);
+  }
+  EXPECT_EQ(table.open(), 0u);
+  // Closed while it was writing: as for any other.
+  ASSERT_TRUE(table.Begin(V(100)).ok());
+  EXPECT_EQ(table.Close(V(100)), CloseOutcome::kInFlight);
+  EXPECT_EQ(table.EndForGood(V(100)), EndOutcome::kClosedByOrder);
+  EXPECT_EQ(table.PhaseOf(V(100)), Phase::kClosed);
+  // Another operation of the put is still under way.
+  ASSERT_TRUE(table.Begin(V(101)).ok());
+  ASSERT_TRUE(table.Begin(V(101)).ok());
+  EXPECT_EQ(table.EndForGood(V(101)), EndOutcome::kNothing);
+  EXPECT_EQ(table.PhaseOf(V(101)), Phase::kOpen);
+}
+
 // What a table without bounds and without cleverness would say.
 struct Model {
   struct Put {

@@ -17,7 +17,7 @@ struct Decoded {
   std::vector<std::vector<std::string>> commands;
   bool failed = false;
   std::string error;
-  size_t left = 0;  // bytes handed in and not consumed
+  size_t left = 0;  // bytes handed in and not consumed, unless it failed
   bool operator==(const Decoded&) const = default;
 };
 
@@ -31,7 +31,7 @@ class DecodeDriver {
     Append(piece);
     while (Turn()) {
     }
-    seen_.left = size_;
+    seen_.left = seen_.failed ? 0 : size_;
     return !seen_.failed;
   }
 

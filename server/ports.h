@@ -1,0 +1,29 @@
+// What the front end asks of the rest of the process, answered by the configuration and the main program.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "server/config/live_config.h"
+#include "server/net/ports.h"
+#include "server/signals.h"
+
+namespace tiercel::server {
+
+class ConfigBridge final : public net::ConfigPort {
+ public:
+  explicit ConfigBridge(config::LiveConfig* live) : live_(live) {}
+  std::vector<Row> Get(std::string_view pattern) const override { return live_->Get({&pattern, 1}); }
+  Status Set(std::span<const Row> changes) override { return live_->Set(changes); }
+
+ private:
+  config::LiveConfig* const live_;
+};
+
+class ProcessBridge final : public net::ProcessPort {
+ public:
+  void Shutdown() override { RequestStop(); }
+};
+
+}  // namespace tiercel::server

@@ -1,0 +1,36 @@
+#include "server/signals.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <initializer_list>
+
+namespace tiercel::server {
+namespace {
+
+sigset_t HandledSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+void BlockSignals() {
+  const sigset_t set = HandledSignals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+ProcessEvent WaitForEvent() {
+  const sigset_t set = HandledSignals();
+  int signal = 0;
+  while (sigwait(&set, &signal) != 0) {
+  }
+  return signal == SIGHUP ? ProcessEvent::kReopenLog : ProcessEvent::kStop;
+}
+
+void RequestStop() { kill(getpid(), SIGTERM); }
+
+}  // namespace tiercel::server

@@ -1,0 +1,20 @@
+// Signals of the process: blocked in every thread, taken by the main one.
+#pragma once
+
+#include <cstdint>
+
+namespace tiercel::server {
+
+enum class ProcessEvent : uint8_t {
+  kStop,       // SIGTERM, SIGINT, or SHUTDOWN over RESP
+  kReopenLog,  // SIGHUP: the log file was moved away
+};
+
+// Blocks them for this thread and all that it starts; SIGPIPE is ignored. Call before any thread exists.
+void BlockSignals();
+// Waits for the next event. Main thread only.
+ProcessEvent WaitForEvent();
+// Makes WaitForEvent return kStop. Any thread.
+void RequestStop();
+
+}  // namespace tiercel::server
