@@ -29,7 +29,7 @@ if(TIERCEL_SANITIZE)
   if(TIERCEL_SANITIZE MATCHES "undefined")
     target_compile_options(tiercel_options INTERFACE $<BUILD_INTERFACE:-fno-sanitize-recover=undefined>)
   endif()
-  target_compile_definitions(tiercel_options INTERFACE $<BUILD_INTERFACE:TIERCEL_SANITIZED=1>)
+  target_compile_definitions(tiercel_options INTERFACE $<BUILD_INTERFACE:TIERCEL_SANITIZED=1;_GLIBCXX_ASSERTIONS>)
 endif()
 
 # tiercel_library(NAME [DEPS target...] [LIBS external...])

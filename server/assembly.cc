@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "server/admin_view.h"
 #include "server/core/master.h"
 #include "server/figures.h"
 #include "server/index/committer.h"
@@ -143,6 +145,8 @@ struct Assembly::Parts {
   std::unique_ptr<ProcessBridge> process_port;
   std::unique_ptr<Figures> figures;
   std::unique_ptr<net::Server> front;
+  std::atomic<bool> stopping{false};
+  std::unique_ptr<admin::AdminServer> admin;
   bool stopped = false;
 
   Status Build();
@@ -152,6 +156,7 @@ struct Assembly::Parts {
   Status BuildDataServers();
   void BuildPayload();
   Status BuildFrontEnd();
+  Status BuildAdmin();
   void AdoptNode();
   Status OnChange(const config::Settings& before, const config::Settings& after);
   bool embedded() const { return settings.store_role && settings.master_role; }
@@ -164,6 +169,7 @@ Status Assembly::Parts::Build() {
   if (settings.store_role) TIERCEL_TRY(BuildNode());
   BuildPayload();
   TIERCEL_TRY(BuildFrontEnd());
+  TIERCEL_TRY(BuildAdmin());
   live.AddListener([this](const auto& before, const auto& after) { return OnChange(before, after); });
   front->Start();
   if (embedded()) AdoptNode();
@@ -257,7 +263,7 @@ void Assembly::Parts::BuildPayload() {
   options.make_engine = MakeEngine;
   options.tickets = [this]() -> Result<Ticket> {
     return host->With(
-        [](core::Master& core, Times now) { return core.MakeTicket(UserId("default"), RandomId(), now); });
+        [](core::Master& core, Times now) { return core.MakeTicket(UserId(net::kServerUser), RandomId(), now); });
   };
   payload = std::make_unique<node::Payload>(std::move(options));
 }
@@ -290,6 +296,14 @@ Status Assembly::Parts::BuildFrontEnd() {
       .payload = payload.get(), .config = config_port.get(), .process = process_port.get(), .info = figures.get()};
   TIERCEL_ASSIGN(front, net::Server::Create(options, ports, std::move(users), host.get()));
   figures->SetFront(front.get());
+  return Ok();
+}
+
+Status Assembly::Parts::BuildAdmin() {
+  admin::AdminOptions options;
+  options.binds = settings.admin_binds;
+  options.port = settings.admin_port;
+  TIERCEL_ASSIGN(admin, admin::StartAdmin(options, AdminView(figures.get(), host.get(), &stopping)));
   return Ok();
 }
 
@@ -329,6 +343,7 @@ bool Assembly::WaitReady(int64_t timeout_ms) {
 
 void Assembly::Stop(int64_t grace_ms) {
   if (std::exchange(parts_->stopped, true)) return;
+  parts_->stopping = true;
   // The front end first: nobody begins a put while its store is leaving. The store's own conversation goes on.
   if (parts_->front != nullptr) parts_->front->Drain(grace_ms);
   if (parts_->node != nullptr) parts_->node->Stop(grace_ms);
@@ -353,6 +368,7 @@ std::string Assembly::Banner() const {
     if (!addresses.empty()) ready += fmt::format(" data={}", addresses.front());
     if (!s.data_socket.empty() && Offers(s, config::Transport::kShm)) ready += " data-socket=" + s.Path(s.data_socket);
   }
+  if (parts_->admin != nullptr) ready += fmt::format(" admin={}", fmt::join(parts_->admin->addresses(), ","));
   return text + ready + "\n";
 }
 

@@ -14,7 +14,7 @@
 namespace tiercel::server {
 namespace {
 
-constexpr int64_t kReadyMs = 15'000;
+constexpr int64_t kReadyMs = 3'000;  // a store whose master is not there yet starts all the same
 constexpr int64_t kStopGraceMs = 5'000;
 
 int Refuse(const Error& error) {

@@ -17,7 +17,7 @@ struct HttpRequest {
 struct HeadResult {
   enum class State { kIncomplete, kComplete, kRefused };
   State state = State::kIncomplete;
-  HttpRequest request;  // kComplete: views into the text
+  HttpRequest request;  // kComplete: views into the text, but for the "/" of an absolute URI without a path
   int status = 0;       // kRefused: 400, 414, 431 or 505
 };
 

@@ -42,9 +42,15 @@ uint64_t Master::Impl::Flush(uint32_t name_space, Times now) {
   return removed;
 }
 
+// Namespaces with records first: the others then enter the journal too, and all are undone together.
 uint64_t Master::Impl::FlushAll(Times now) {
   uint64_t removed = 0;
-  for (uint32_t ns = 0; ns < name_spaces.size(); ++ns) removed += Flush(ns, now);
+  for (const bool recorded : {true, false}) {
+    for (uint32_t ns = 0; ns < name_spaces.size(); ++ns) {
+      const NameTable* table = TableOf(ns);
+      if (table != nullptr && (table->recorded > 0) == recorded) removed += Flush(ns, now);
+    }
+  }
   return removed;
 }
 

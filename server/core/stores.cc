@@ -136,7 +136,9 @@ Result<StoreJoinReply> Master::Impl::StoreJoin(const StoreJoinRequest& request, 
   if (!info.incarnation) return Error(ErrorCode::kInvalid, "incarnation: must not be 0");
   if (request.generation_seen >= kMaxGeneration) return Error(ErrorCode::kInvalid, "generation: out of range");
   TIERCEL_ASSIGN(const StoreSlot slot, SlotFor(info, now));
-  if (request.generation_seen > generation) {
+  // A store that another life of the master has told this very generation: its versions are taken as well.
+  const bool known_here = stores[slot].info.incarnation == info.incarnation;
+  if (request.generation_seen > generation || (request.generation_seen == generation && !known_here)) {
     generation = request.generation_seen + 1;
     next_version = (generation << kCounterBits) + 1;
   }

@@ -43,7 +43,7 @@ enum class LockNeed : uint8_t { kCore, kNone, kAny };
 class CommandContext {
  public:
   CommandContext(Session* session, SessionState* session_state, const ServerShared* shared, MasterHost::Hold* core_hold,
-                 Times times, std::string* out)
+                 const Times& times, std::string* out)
       : reply(out, session_state->protocol),
         state(*session_state),
         now(times),

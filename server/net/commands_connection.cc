@@ -118,7 +118,10 @@ Outcome DoAuth(CommandContext& c) {
 
 Outcome DoSelect(CommandContext& c) {
   const auto index = ParseInt64(c.arg(1));
-  if (!index || *index < INT32_MIN || *index > INT32_MAX) return c.FailNotInteger();
+  if (!index) return c.FailNotInteger();
+  if (*index < INT32_MIN || *index > INT32_MAX) {
+    return c.FailLine("ERR value is out of range, value must between -2147483648 and 2147483647");
+  }
   if (*index < 0 || *index >= static_cast<int64_t>(c.server.options.databases)) return c.FailLine(resp::kDbIndexLine);
   c.state.name_space = static_cast<uint32_t>(*index);
   c.session().row().name_space.store(c.state.name_space, std::memory_order_relaxed);

@@ -129,7 +129,9 @@ Outcome DoKeys(CommandContext& c) {
 }
 
 Outcome DoScan(CommandContext& c) {
-  const auto cursor = ParseUint64(c.arg(1));
+  // Redis reads a cursor as C does: "-1" is the largest one, and as good as any that was never given out.
+  std::optional<uint64_t> cursor = ParseUint64(c.arg(1));
+  if (const auto negative = ParseInt64(c.arg(1)); !cursor && negative) cursor = static_cast<uint64_t>(*negative);
   if (!cursor) return c.FailLine(resp::kInvalidCursorLine);
   ScanOptions options;
   if (!ParseScan(c, &options)) return Outcome::kDone;

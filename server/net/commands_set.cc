@@ -23,6 +23,8 @@
 namespace tiercel::net {
 namespace {
 
+// Written under the lock.
+constexpr size_t kTinyBytes = 4096;
 // How many values of one MSET are reserved at once and published together: this many are atomic.
 constexpr size_t kGroup = 4096;
 // Places tried when stores refuse them because a reader still holds the range.
@@ -61,22 +63,28 @@ void GiveBack(CommandContext& c, const Placed& placed) {
   }
 }
 
-// Copies and hashes without the lock. The store's word is asked first: a reader may still hold the range.
+// Copies and hashes: a tiny value under the lock, which is cheaper than giving it away and taking it again; others
+// without. The store's word is asked first: a reader may still hold the range. (The store's own locks are leaves.)
 Status WriteLocal(CommandContext& c, const core::LocalSegment* segment, const core::PutPlan& plan,
                   std::string_view value, uint64_t* block_sum) {
   const core::ReplicaInfo& replica = plan.replicas.front();
   Status status;
-  HostOf(c)->ServerPutStarted(plan.put);
-  c.Unlocked([&] {
-    auto write = c.server.ports.payload->BeginLocalWrite(replica.place, plan.put, replica.extents);
-    if (!write.ok()) {
-      status = write.error();
+  const auto write = [&] {
+    auto writing = c.server.ports.payload->BeginLocalWrite(replica.place, plan.put, replica.extents);
+    if (!writing.ok()) {
+      status = writing.error();
       return;
     }
     const auto bytes = std::as_bytes(std::span(value));
     LocalValue(segment, &replica.extents).CopyIn(0, bytes.data(), bytes.size());
     *block_sum = HashBytes(bytes);
-  });
+  };
+  if (value.size() <= kTinyBytes) {
+    write();
+    return status;
+  }
+  HostOf(c)->ServerPutStarted(plan.put);
+  c.Unlocked(write);
   HostOf(c)->ServerPutEnded(plan.put);
   return status;
 }
@@ -102,11 +110,12 @@ std::optional<Placed> Place(CommandContext& c, const core::KeyRef& key, size_t a
   options.expire_at_ms = expire_at_ms;
   std::optional<Error> refused;
   for (int tried = 0; tried < kPlacesTried; ++tried) {
-    Result<core::PutPlan> plan =
-        PlacePut(c.session().shared(), c.master(), c.caller(), key, value.size(), options, c.now);
-    if (!plan.ok()) {
-      const bool waits = plan.error().code() == ErrorCode::kNoSpace;
-      *outcome = waits ? WaitOrFail(c, WakeReason::kSpace, put_wait_ms, plan.error()) : c.Fail(plan.error());
+    core::PutPlan* const plan = &c.session().worker().plan_scratch();
+    const Status placed =
+        PlacePut(c.session().shared(), c.master(), c.caller(), key, value.size(), options, c.now, plan);
+    if (!placed.ok()) {
+      const bool waits = placed.error().code() == ErrorCode::kNoSpace;
+      *outcome = waits ? WaitOrFail(c, WakeReason::kSpace, put_wait_ms, placed.error()) : c.Fail(placed.error());
       return std::nullopt;
     }
     if (plan->outcome == core::PutOutcome::kBusy) {
@@ -243,7 +252,7 @@ bool ParseSetOptions(CommandContext& c, SetRequest* request) {
       request->reply = SetReply::kOldValue;
     } else if (EqualsIgnoreCase(word, "keepttl") && !form) {
       request->keep_ttl = true;
-    } else if (expire && !form && !request->keep_ttl && i + 1 < c.argc()) {
+    } else if (expire && (!form || form == expire) && !request->keep_ttl && i + 1 < c.argc()) {
       form = expire;
       time = c.arg(++i);
     } else {

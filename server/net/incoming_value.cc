@@ -55,8 +55,11 @@ class RemoteSink final : public ValueSink {
   std::span<std::byte> Room() override {
     if (failure_ || filling_offset_ + filled_ >= stored_) return {};
     std::shared_ptr<RemoteTransfer>& chunk = chunks_[filling_];
-    if (chunk && filled_ == 0 && !Reusable(chunk)) return {};
-    if (!chunk) chunk = std::make_shared<RemoteTransfer>(ChunkBytes());
+    if (!filling_open_) {
+      if (chunk && !Reusable(chunk)) return {};
+      chunk = std::make_shared<RemoteTransfer>(ChunkBytes());
+      filling_open_ = true;
+    }
     return chunk->memory().subspan(filled_, ChunkBytes() - filled_);
   }
   void Filled(size_t n) override {
@@ -98,6 +101,7 @@ class RemoteSink final : public ValueSink {
                           filling_offset_, bytes);
     filling_offset_ += bytes;
     filled_ = 0;
+    filling_open_ = false;
     filling_ = (filling_ + 1) % kChunks;
   }
 
@@ -107,6 +111,7 @@ class RemoteSink final : public ValueSink {
   const uint64_t stored_;
   std::array<std::shared_ptr<RemoteTransfer>, kChunks> chunks_;
   size_t filling_ = 0, filled_ = 0;
+  bool filling_open_ = false;  // chunks_[filling_] is being filled, not on its way
   uint64_t filling_offset_ = 0;
   std::optional<Error> failure_;
 };
@@ -132,18 +137,19 @@ std::optional<WakeReason> IncomingValue::Reserve(core::Master& master, const cor
   core::PutOptions options;
   options.replace = true;
   while (state_ == State::kReserving) {
-    Result<core::PutPlan> plan =
-        PlacePut(worker_->shared(), master, caller, {name_space_, key_, seed_}, size_, options, now);
-    if (!plan.ok()) {
+    core::PutPlan plan;
+    const Status placed =
+        PlacePut(worker_->shared(), master, caller, {name_space_, key_, seed_}, size_, options, now, &plan);
+    if (!placed.ok()) {
       busy_with_server_put_ = false;
-      if (plan.error().code() == ErrorCode::kNoSpace && !last_try) return WakeReason::kSpace;
-      Fail(plan.error());
-    } else if (plan->outcome == core::PutOutcome::kBusy) {
-      busy_with_server_put_ = worker_->shared().host->IsServerPut(plan->put);
+      if (placed.error().code() == ErrorCode::kNoSpace && !last_try) return WakeReason::kSpace;
+      Fail(placed.error());
+    } else if (plan.outcome == core::PutOutcome::kBusy) {
+      busy_with_server_put_ = worker_->shared().host->IsServerPut(plan.put);
       if (!last_try) return WakeReason::kPutEnded;
-      Fail(BusyError(*plan));
+      Fail(BusyError(plan));
     } else {
-      Open(master, *plan, caller, now);
+      Open(master, plan, caller, now);
     }
   }
   return std::nullopt;

@@ -17,17 +17,24 @@ bool HasLocalSegments(const core::Master& master) {
 
 }  // namespace
 
-Result<core::PutPlan> PlacePut(ServerShared& shared, core::Master& master, const core::Caller& caller,
-                               const core::KeyRef& key, uint64_t size, core::PutOptions options, Times now) {
+Status PlacePut(ServerShared& shared, core::Master& master, const core::Caller& caller, const core::KeyRef& key,
+                uint64_t size, core::PutOptions& options, Times now, core::PutPlan* plan) {
   options.in_process = shared.local_segments.load(std::memory_order_relaxed);
-  Result<core::PutPlan> plan = master.PutStart(caller, key, size, options, now);
-  if (plan.ok() || plan.error().code() != ErrorCode::kNoSpace) return plan;
+  Status placed = master.PutStart(caller, key, size, options, now, plan);
+  if (placed.ok()) {
+    if (!options.in_process && plan->outcome == core::PutOutcome::kCreated &&
+        master.store(plan->replicas.front().store).in_process) {
+      shared.local_segments.store(true, std::memory_order_relaxed);  // one has joined meanwhile
+    }
+    return placed;
+  }
+  if (placed.error().code() != ErrorCode::kNoSpace) return placed;
   // Rare: full, or the set of segments is not what it was.
   const bool local = HasLocalSegments(master);
   shared.local_segments.store(local, std::memory_order_relaxed);
-  if (local == options.in_process) return plan;
+  if (local == options.in_process) return placed;
   options.in_process = local;
-  return master.PutStart(caller, key, size, options, now);
+  return master.PutStart(caller, key, size, options, now, plan);
 }
 
 void RefusePlace(core::Master& master, const core::Caller& caller, const core::PutPlan& plan, ErrorCode reason,

@@ -11,9 +11,9 @@ namespace tiercel::net {
 
 struct ServerShared;
 
-// PutStart with options.in_process set or not, as above.
-Result<core::PutPlan> PlacePut(ServerShared& shared, core::Master& master, const core::Caller& caller,
-                               const core::KeyRef& key, uint64_t size, core::PutOptions options, Times now);
+// PutStart with options.in_process set or not, as above. `plan` may be used again and again: no allocation then.
+Status PlacePut(ServerShared& shared, core::Master& master, const core::Caller& caller, const core::KeyRef& key,
+                uint64_t size, core::PutOptions& options, Times now, core::PutPlan* plan);
 
 // A place that its store refused although the core thought it free: gives the put back with that reason.
 void RefusePlace(core::Master& master, const core::Caller& caller, const core::PutPlan& plan, ErrorCode reason,

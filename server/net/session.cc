@@ -196,6 +196,10 @@ void Session::Sweep(Times now) {
   if (owes) {
     if (now.boot_ms - last_write_ms_ >= limits.idle_write_timeout_ms.load(std::memory_order_relaxed)) {
       stats.closed_slow_reader.Add();
+      // A reset: what is queued in the kernel would stay there as long as the peer does not read, and so would the
+      // peer's belief that somebody still serves it.
+      const linger reset{.l_onoff = 1, .l_linger = 0};
+      (void)setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
       CloseNow();
     }
     return;

@@ -116,7 +116,7 @@ class Session final : public Poller::Client {
   void RunBatch();
   void RunBulkCommand();
   bool RunOne(const resp::CommandSpec* spec, std::span<const std::string_view> args, const core::KeyRef* key,
-              MasterHost::Hold* hold, Times now);
+              MasterHost::Hold* hold, const Times& now);
   bool Admit(const resp::CommandSpec* spec, std::span<const std::string_view> args, CommandContext* context);
   bool Settle(Outcome outcome, const resp::CommandSpec* spec, std::span<const std::string_view> args);
   void CountReply(const resp::CommandSpec* spec, size_t start);

@@ -207,7 +207,7 @@ void Session::RunBulkCommand() {
 
 // Runs one command and takes care of what it left. False: no later command may run now.
 bool Session::RunOne(const resp::CommandSpec* spec, std::span<const std::string_view> args, const core::KeyRef* key,
-                     MasterHost::Hold* hold, Times now) {
+                     MasterHost::Hold* hold, const Times& now) {
   using Mode = SessionState::ReplyMode;
   if (state_.reply_mode == Mode::kSkipNext) state_.reply_mode = Mode::kSkipThis;
   const size_t start = out_.size();
@@ -289,7 +289,7 @@ void Session::CountReply(const resp::CommandSpec* spec, size_t start) {
 bool Session::Settle(Outcome outcome, const resp::CommandSpec* spec, std::span<const std::string_view> args) {
   switch (outcome) {
     case Outcome::kDone:
-      if (state_.progress.attempt != 0 || held_) DropHeld();
+      if (state_.progress.begun() || held_) DropHeld();
       return !closing_;
     case Outcome::kClose:
       DropHeld();

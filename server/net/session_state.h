@@ -28,6 +28,8 @@ struct Progress {
   std::string text;         // the handler's own; bounded by whoever fills it
   // Outcome of DialBack, once it has come.
   std::optional<Status> dialed;
+
+  bool begun() const { return attempt != 0 || cursor != 0 || count != 0 || !text.empty(); }
 };
 
 struct SessionState {

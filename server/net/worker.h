@@ -81,6 +81,7 @@ class Worker final : public WakeTarget {
   std::span<char> shared_input() { return {input_.get(), kInputBytes}; }
   Batch& batch() { return batch_; }
   core::ObjectInfo& object_scratch() { return object_; }
+  core::PutPlan& plan_scratch() { return plan_; }
   StreamHasher& hasher() { return hasher_; }
   Times Now() const;
   void Schedule(Session* session);  // goes on after the others
@@ -113,6 +114,7 @@ class Worker final : public WakeTarget {
   std::unique_ptr<char[]> input_;
   Batch batch_;
   core::ObjectInfo object_;
+  core::PutPlan plan_;
   StreamHasher hasher_;
 
   std::unordered_map<core::ConnectionId, std::unique_ptr<Session>> sessions_;

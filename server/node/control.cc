@@ -130,7 +130,8 @@ Status Control::RunSession(size_t master) {
       changed_.wait(
           lock, [this] { return stop_ || outbox_.closed_pending() + target_->closed_pending() < Outbox::kMaxPending; });
     }
-    TIERCEL_TRY(FetchWork(connection.get()));
+    TIERCEL_ASSIGN(const bool had_work, FetchWork(connection.get()));
+    if (had_work) Pause(options_.gather_ms, 0);
   }
   return Ok();
 }
@@ -223,14 +224,15 @@ Status Control::WaitClosedBelow(Version floor) {
   return Ok();
 }
 
-Status Control::FetchWork(resp::Connection* connection) {
+// True when there was something to do.
+Result<bool> Control::FetchWork(resp::Connection* connection) {
   TIERCEL_ASSIGN(const resp::Reply reply, Call(connection, WorkCommand(options_.work_max, options_.work_block_ms),
                                                options_.work_block_ms + options_.call_timeout_ms));
   const int64_t boot_ms = clock_.Now().boot_ms;
   TIERCEL_ASSIGN(const WorkReply work, ParseWorkReply(reply));
   Heard();
   if (!work.empty) Apply(work, boot_ms);
-  return Ok();
+  return !work.orders.empty();
 }
 
 void Control::Apply(const WorkReply& work, int64_t boot_ms) {
@@ -358,9 +360,16 @@ Control::ConnectionPtr Control::Open(const resp::ConnectionOptions& options, Con
   return *slot;
 }
 
+// A connection may come back by itself within a call. For a master it is then a stranger's: whatever it answers, the
+// store has to join (or attach) first.
 Result<resp::Reply> Control::Call(resp::Connection* connection, const Command& command, int64_t timeout_ms) {
   const std::vector<std::string_view> views = Views(command);
-  return connection->Call(views, timeout_ms);
+  const uint64_t before = connection->epoch();
+  auto reply = connection->Call(views, timeout_ms);
+  if (reply.ok() && before != 0 && connection->epoch() != before) {
+    return Error(ErrorCode::kUnreachable, "the connection to the master was made anew");
+  }
+  return reply;
 }
 
 void Control::Heard() { target_->HeardMaster(clock_.Now().boot_ms); }

@@ -51,6 +51,9 @@ struct ControlOptions {
   uint32_t work_max = 1024;
   int64_t work_block_ms = 5'000;
   int64_t call_timeout_ms = 5'000;
+  // Orders and reports are gathered for this long, so that a burst of small puts costs the master two commands in
+  // this time and not two commands each. Nobody waits for either.
+  int64_t gather_ms = 2;
   Backoff::Options backoff;
   uint64_t seed = 1;             // of the jitter
   const Clock* clock = nullptr;  // nullptr: the machine's
@@ -114,7 +117,7 @@ class Control {
   Status Join(size_t master, resp::Connection* connection);
   Status AnnounceSegments(resp::Connection* connection);
   Status WaitClosedBelow(Version floor);
-  Status FetchWork(resp::Connection* connection);
+  Result<bool> FetchWork(resp::Connection* connection);
   void Apply(const WorkReply& work, int64_t boot_ms);
   void CarryOut(const Order& order);
   void AnswerItem(uint64_t id, std::string kind, std::optional<ErrorCode> failure, uint64_t bytes);

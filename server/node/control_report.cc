@@ -77,6 +77,9 @@ Status Control::ServeReports(const Session& session, resp::Connection* connectio
         return stop_ || !session_ || session_->number != session.number || reports_waiting_ || leave_asked_;
       };
       changed_.wait_until(lock, next_ping, due);
+      if (reports_waiting_ && !leave_asked_) {
+        changed_.wait_for(lock, std::chrono::milliseconds(options_.gather_ms), [this] { return stop_.load(); });
+      }
       if (stop_ || !session_ || session_->number != session.number) return Ok();
       reports_waiting_ = false;
       leave = leave_asked_;

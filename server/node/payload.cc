@@ -14,6 +14,8 @@ namespace tiercel::node {
 
 namespace {
 
+constexpr int64_t kUnreachableMs = 2'000;
+
 Status StatusOf(const transfer::Batch& batch) {
   for (size_t i = 0; i < batch.size(); ++i) {
     transfer::OpResult result = batch.result(i);
@@ -161,7 +163,9 @@ Result<std::unique_ptr<transfer::Batch>> Payload::Submit(transfer::OpKind kind, 
   TIERCEL_ASSIGN(transfer::Engine * engine, EngineOnce());
   const auto grant = std::make_shared<const Grant>(place.grant);
   TIERCEL_ASSIGN(auto operations, CutAtExtents(kind, PeerOf(engine, place.store), grant, offset, memory));
-  return engine->Submit(std::move(operations), {.timeout_ms = timeout_ms});
+  // There may be another replica: a store that cannot be reached is not waited for until the end.
+  const int64_t give_up_ms = std::min<int64_t>(timeout_ms, kUnreachableMs);
+  return engine->Submit(std::move(operations), {.timeout_ms = timeout_ms, .unreachable_after_ms = give_up_ms});
 }
 
 Result<transfer::Engine*> Payload::EngineOnce() {

@@ -34,12 +34,14 @@ struct StoreTarget::Slot {
   Slot(std::unique_ptr<tiers::Segment> s, RangeTable::Limits limits)
       : segment(std::move(s)),
         local{segment->base(), segment->size(), segment->file()},
+        id(segment->ref().segment),
         epoch(segment->ref().epoch),
         ranges(limits) {}
-  SegmentRef place() const { return {segment->ref().segment, epoch.load(std::memory_order_acquire)}; }
+  SegmentRef place() const { return {id, epoch.load(std::memory_order_acquire)}; }
 
   const std::unique_ptr<tiers::Segment> segment;
   const core::LocalSegment local;
+  const uint32_t id;
   std::atomic<uint32_t> epoch;  // raised under mu
 
   // REQUIRES: mu is held.

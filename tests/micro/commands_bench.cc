@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/random.h"
 #include "server/core/master.h"
 #include "server/net/command_context.h"
@@ -45,14 +46,18 @@ class World {
     Run(DoStoreJoin,
         {"STORE", "JOIN", "node-1.example", "abc", "disk", "boot/node-1", "10.0.0.1:7380", "-", "0", "1", "1"});
     Run(DoStoreSegment, {"STORE", "SEGMENT", "dram", "0", "dram-0", "1", "1099511627776"});
-    Run(DoStoreReady, {"STORE", "READY", "CLOSEDBELOW", std::to_string(uint64_t{1} << 40)});
+    const std::string& ready = Run(DoStoreReady, {"STORE", "READY", "CLOSEDBELOW", "1099511627776"});
+    TIERCEL_CHECK(ready == "+OK\r\n");
+    core::PutOptions options;
+    options.in_process = true;  // closed with their end, not by the store
     for (uint64_t i = 0; i < kObjects; ++i) {
       const std::string key = KeyName(i);
       MasterHost::Hold hold(&host_);
       master_.BeginCommand();
       const core::Caller caller{state_.user_id, state_.id};
-      const auto plan = master_.PutStart(caller, core::MakeKey(0, key), 262'144, {}, clock_.Now());
-      if (!plan.ok() || !master_.PutEnd(caller, plan->put, 1, {}, clock_.Now()).ok()) std::abort();
+      const auto plan = master_.PutStart(caller, core::MakeKey(0, key), 262'144, options, clock_.Now());
+      TIERCEL_CHECK(plan.ok());
+      TIERCEL_CHECK(master_.PutEnd(caller, plan->put, 1, {}, clock_.Now()).ok());
     }
   }
   static core::Options Options() {

@@ -38,7 +38,9 @@ class DataPort {
     EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     socklen_t length = sizeof(address);
     EXPECT_EQ(::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-    if (listens) EXPECT_EQ(::listen(socket_.get(), 8), 0);
+    if (listens) {
+      EXPECT_EQ(::listen(socket_.get(), 8), 0);
+    }
     port_ = ntohs(address.sin_port);
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }

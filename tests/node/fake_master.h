@@ -118,6 +118,7 @@ class FakeMaster {
     UniqueFd fd;
     std::thread thread;
     int protocol = 2;
+    bool joined = false, attached = false;
   };
 
   void AcceptLoop() {
@@ -192,7 +193,12 @@ class FakeMaster {
       return true;
     }
     const std::string& what = command.at(1);
-    if (what == "JOIN") return Join(command, &e);
+    if (what == "JOIN") return Join(c, command, &e);
+    if (what == "ATTACH" && script.refuse_attach.empty()) c->attached = true;
+    if (what != "ATTACH" && !c->joined && !c->attached) {
+      e.ErrorLine("ERR no store has joined on this connection");
+      return true;
+    }
     if (what == "SEGMENT") {
       seen.segments.push_back(command);
       script.refuse_segment.empty() ? e.Simple("OK") : e.ErrorLine(script.refuse_segment);
@@ -215,7 +221,7 @@ class FakeMaster {
     return true;
   }
 
-  bool Join(const Words& command, resp::Encoder* e) {
+  bool Join(Connection* c, const Words& command, resp::Encoder* e) {
     seen.joins.push_back(command);
     // As the real one: orders that were lost with a connection come again.
     std::erase_if(handed_out_, [&](const Words& item) {
@@ -229,6 +235,7 @@ class FakeMaster {
       e->ErrorLine(script.refuse_join);
       return true;
     }
+    c->joined = true;
     e->Map(7);
     e->Bulk("slot"), e->Integer(3);
     e->Bulk("generation"), e->Integer(static_cast<int64_t>(script.generation));

@@ -289,13 +289,19 @@ TEST(Connection, TimeIsOverBeforeAnythingIsSent) {
 TEST(Connection, TimeIsOverInTheMiddleOfARequest) {
   ScriptedServer server([](Peer& peer, int number) {
     if (number > 0) return ServeAsRedis(peer, number);
-    if (!peer.Greet()) return;
+    if (!peer.Greet() || !peer.Read() || !peer.Write("+PONG\r\n")) return;
     pollfd closed{peer.fd(), POLLRDHUP, 0};
     poll(&closed, 1, -1);
   });
   auto connection = Connection::Create(To(server));
+  EXPECT_EQ(TextOf(Call(*connection, {"PING"})), "PONG");
   const std::string large(64 << 20, 'x');
-  EXPECT_EQ(CodeOf(Call(*connection, {"SET", "k", large}, 100)), ErrorCode::kUnreachable);
+  // On a busy machine its time may be over before its first byte was sent, which is another case.
+  ErrorCode code;
+  do {
+    code = CodeOf(Call(*connection, {"SET", "k", large}, 50));
+  } while (code == ErrorCode::kDeadline);
+  EXPECT_EQ(code, ErrorCode::kUnreachable);
   EXPECT_EQ(connection->pending(), 0u);
   EXPECT_EQ(TextOf(Call(*connection, {"PING"})), "PONG");
 }
@@ -462,12 +468,12 @@ TEST(Connection, CallersAndADriverShareTheSocket) {
 
 TEST(Connection, FuturesHaveDeadlines) {
   ScriptedServer server([](Peer& peer, int) {
-    if (peer.Greet()) {
-      while (peer.Read()) {
-      }
+    if (!peer.Greet() || !peer.Read() || !peer.Write("+PONG\r\n")) return;
+    while (peer.Read()) {
     }
   });
   auto connection = Connection::Create(To(server));
+  EXPECT_EQ(TextOf(Call(*connection, {"PING"})), "PONG");
   int over = 0;
   for (int i = 0; i < 100; ++i) {
     connection->CallAsync(Words{"GET", "k"}, i % 2 == 0 ? 10 : 30, [&](Result<Reply> reply) {

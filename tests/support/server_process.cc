@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -76,7 +77,9 @@ TempDir::~TempDir() {
 Result<std::unique_ptr<ServerProcess>> ServerProcess::Start(std::vector<std::string> arguments) {
   std::unique_ptr<ServerProcess> server(new ServerProcess);
   server->arguments_ = arguments;
-  arguments.insert(arguments.end(), {"--dir", server->dir().string()});
+  if (std::find(arguments.begin(), arguments.end(), "--dir") == arguments.end()) {
+    arguments.insert(arguments.end(), {"--dir", server->dir().string()});
+  }
   const std::string log_path = (server->dir() / "log").string();
   std::vector<char*> argv;
   std::string binary = TIERCEL_SERVER_BINARY;

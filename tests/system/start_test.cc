@@ -46,7 +46,7 @@ TEST(Start, PortInUseIsNamed) {
 }
 
 TEST(Start, SegmentLargerThanMemoryIsRefusedWithNumbers) {
-  auto server = ServerProcess::StartSingle({"--dram", "900tb"});
+  auto server = ServerProcess::StartSingle({"--dram", "10tb"});
   ASSERT_FALSE(server.ok());
   EXPECT_NE(server.error().message().find("OOM"), std::string::npos) << server.error().message();
 }

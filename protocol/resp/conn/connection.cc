@@ -118,7 +118,7 @@ void LeaderConnection::Run(Exchange* exchange) {
     } else if (CanSendLocked()) {
       SendLocked(&lock);
     } else if (!leading_) {
-      LeadLocked(&lock, exchange->deadline);
+      LeadLocked(&lock, exchange->deadline, exchange);
     } else {
       exchange->wake.wait_until(lock, exchange->deadline);
     }
@@ -177,6 +177,9 @@ void LeaderConnection::AnswerLocked(Exchange* exchange, std::optional<Error> err
 void LeaderConnection::FinishIfFreeLocked(Exchange* exchange) {
   if (exchange->finished || exchange->in_send) return;
   exchange->finished = true;
+  // Its owner may be the leader, asleep in poll: the leader itself may have read the reply while the sender was still
+  // on its way back from the system call that sent the request.
+  if (leading_ && leader_ == (exchange->is_async ? nullptr : exchange)) Signal(kick_);
   if (!exchange->is_async) {
     exchange->wake.notify_one();  // under the mutex: the caller cannot have left yet
     return;

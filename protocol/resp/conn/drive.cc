@@ -71,7 +71,7 @@ void LeaderConnection::DriveStep(Lock* lock, Deadline deadline) {
   } else if (CanSendLocked()) {
     SendLocked(lock);
   } else if (!leading_) {
-    LeadLocked(lock, until);
+    LeadLocked(lock, until, nullptr);
   } else {
     driver_wake_.wait_until(*lock, until);
   }

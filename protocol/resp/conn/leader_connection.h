@@ -66,7 +66,7 @@ class LeaderConnection final : public Connection {
   // ---- link_io.cc: the three roles
   bool CanSendLocked() const;
   void SendLocked(Lock* lock);
-  void LeadLocked(Lock* lock, Deadline deadline);
+  void LeadLocked(Lock* lock, Deadline deadline, const Exchange* leader);
   void DeliverLocked(std::vector<Reply> replies);
   void BreakLocked(const Error& error);
   void DropStaleLinkLocked(Lock* lock);
@@ -94,10 +94,11 @@ class LeaderConnection final : public Connection {
   std::deque<Exchange*> queue_;  // not sent, or not wholly; bounded by max_pending
   uint64_t pending_ = 0;         // replies that are expected or will be; <= max_pending
   bool sending_ = false, leading_ = false, connecting_ = false, closed_ = false;
-  bool adopted_ = false;             // options_.adopted_fd has been used
-  Backoff backoff_;                  // the connector's
-  Deadline next_attempt_{};          // not before then
-  std::optional<Error> last_error_;  // why there is no link
+  const Exchange* leader_ = nullptr;  // of the thread that leads; nullptr: of one that drives
+  bool adopted_ = false;              // options_.adopted_fd has been used
+  Backoff backoff_;                   // the connector's
+  Deadline next_attempt_{};           // not before then
+  std::optional<Error> last_error_;   // why there is no link
   uint64_t epoch_ = 0;
 
   std::condition_variable driver_wake_;

@@ -75,16 +75,18 @@ void LeaderConnection::SendLocked(Lock* lock) {
     }
   }
   sending_ = false;
-  if (link_ != link || queue_.empty()) return;
-  // Somebody has to go on: the leader, when it watches for room, or one of those who wait.
+  if (queue_.empty()) return;
+  // Somebody has to go on: the leader, who watches for room, or one of those who wait. (Also over a link that was made
+  // while this thread was still sending over the one before.)
   KickLeaderLocked();
   HandOverLocked();
 }
 
 // One wait for the socket, and what comes of it. REQUIRES: a link, no leader.
-void LeaderConnection::LeadLocked(Lock* lock, Deadline deadline) {
+void LeaderConnection::LeadLocked(Lock* lock, Deadline deadline, const Exchange* leader) {
   const std::shared_ptr<Link> link = link_;
   leading_ = true;
+  leader_ = leader;
   pollfd fds[2] = {{link->fd.get(), static_cast<short>(link->want_write ? POLLIN | POLLOUT : POLLIN), 0},
                    {kick_.get(), POLLIN, 0}};
   lock->unlock();
@@ -162,7 +164,7 @@ void LeaderConnection::DropStaleLinkLocked(Lock* lock) {
   if (link_ == nullptr || leading_ || !link_->line.empty() || !queue_.empty()) return;
   const Deadline now = Now();
   if (now - link_->last_used < kStaleAfter) return;
-  LeadLocked(lock, now);
+  LeadLocked(lock, now, nullptr);
   HandOverLocked();  // others may have come meanwhile, and waited for this leader
 }
 
