@@ -1,6 +1,7 @@
 // Puts a client together. The only file of the library that names transports.
+#include "client/make_client.h"
+
 #include "client/address.h"
-#include "client/client_impl.h"
 #include "client/host.h"
 #include "protocol/resp/conn/connection.h"
 #include "transfer/shm/shm_transport.h"
@@ -8,6 +9,7 @@
 #include "transfer/transport.h"
 
 namespace tiercel {
+namespace client {
 namespace {
 
 Result<std::shared_ptr<transfer::Engine>> MakeEngine(const ClientOptions& options,
@@ -24,9 +26,9 @@ Result<std::shared_ptr<transfer::Engine>> MakeEngine(const ClientOptions& option
 
 }  // namespace
 
-std::unique_ptr<Client> Client::Create(const ClientOptions& options) {
-  const std::string host_id = client::HostId(options.location);
-  auto address = client::ParseMasterAddress(options.master);
+Ingredients MakeIngredients(const ClientOptions& options) {
+  const std::string host_id = HostId(options.location);
+  auto address = ParseMasterAddress(options.master);
   resp::ConnectionOptions connection;
   if (address.ok()) {
     connection.host = address->host;
@@ -37,23 +39,28 @@ std::unique_ptr<Client> Client::Create(const ClientOptions& options) {
   connection.password = options.password;
   connection.client_name = options.name;
   connection.connect_timeout_ms = options.connect_timeout_ms;
-  connection.greeting = client::Greeting(options.name_space, host_id);
-  client::Ingredients ingredients;
+  connection.greeting = Greeting(options.name_space, host_id);
+  Ingredients ingredients;
   ingredients.connection = resp::Connection::Create(std::move(connection));
   ingredients.host_id = host_id;
-  // A bad address shows at the first attempt to connect.
   ingredients.make_engine =
       [options, address](transfer::Engine::TicketSource tickets) -> Result<std::shared_ptr<transfer::Engine>> {
     if (!address.ok()) return address.error();
     return MakeEngine(options, std::move(tickets));
   };
-  return std::make_unique<client::ClientImpl>(options, std::move(ingredients));
+  return ingredients;
+}
+
+}  // namespace client
+
+std::unique_ptr<Client> Client::Create(const ClientOptions& options) {
+  return std::make_unique<client::ClientImpl>(options, client::MakeIngredients(options));
 }
 
 Result<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
-  std::unique_ptr<Client> client = Create(options);
-  TIERCEL_TRY(client->Reconnect());
-  return client;
+  std::unique_ptr<Client> made = Create(options);
+  TIERCEL_TRY(made->Reconnect());
+  return made;
 }
 
 }  // namespace tiercel
