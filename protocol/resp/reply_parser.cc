@@ -32,10 +32,10 @@ void ResizeUninitialised(std::string* text, size_t size) {
 // Fresh memory for a large value costs more in page faults than the copy into it (measured: 0.55 of 0.75 seconds a
 // gigabyte); huge pages take nearly all of that away. Only advice: it is right whether or not it is followed.
 void PreferHugePages(std::span<char> memory) {
-  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
-  const auto begin = (reinterpret_cast<uintptr_t>(memory.data()) + kHugePage - 1) & ~(kHugePage - 1);
-  const auto end = (reinterpret_cast<uintptr_t>(memory.data()) + memory.size()) & ~(kHugePage - 1);
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  constexpr size_t kHugePage = size_t{2} << 20;
+  const size_t before = -reinterpret_cast<uintptr_t>(memory.data()) % kHugePage;
+  if (memory.size() < before + kHugePage) return;
+  madvise(memory.data() + before, (memory.size() - before) / kHugePage * kHugePage, MADV_HUGEPAGE);
 }
 
 std::optional<double> ParseDouble(std::string_view text) {
