@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,13 @@ tiers::HugePages ToTier(config::HugePages choice) {
     case config::HugePages::kYes: return tiers::HugePages::kYes;
   }
   return tiers::HugePages::kNo;
+}
+
+// BOOTID/NAME: clients with the same boot id may use shared memory; replicas spread over distinct names.
+std::string HostId(const config::Settings& settings) {
+  std::string boot_id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot_id);
+  return (boot_id.empty() ? "unknown" : boot_id) + "/" + settings.location_host;
 }
 
 bool CanBind(const std::string& host) {
@@ -205,7 +213,7 @@ Status Assembly::Parts::BuildNode() {
   }
   node::NodeOptions options;
   options.store_name = settings.store_name;
-  options.host = settings.location_host;
+  options.host = HostId(settings);
   options.view_max_bytes = settings.view_max_bytes;
   options.store_timeout_ms = settings.core.store_timeout_ms;
   if (!settings.data_advertise_host.empty()) {
@@ -259,7 +267,7 @@ void Assembly::Parts::BuildPayload() {
   if (!settings.master_role) return;
   node::PayloadOptions options;
   options.local = node != nullptr ? node->target() : nullptr;
-  options.host = settings.location_host;
+  options.host = HostId(settings);
   options.make_engine = MakeEngine;
   options.tickets = [this]() -> Result<Ticket> {
     return host->With(

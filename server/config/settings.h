@@ -72,13 +72,11 @@ struct Settings {
   // Memory
   std::vector<uint64_t> dram_bytes;  // a segment each
   HugePages dram_huge_pages = HugePages::kTry;
-  uint64_t view_max_bytes = 0, staging_bytes = 0;
+  uint64_t view_max_bytes = 0;
 
   // Objects
   core::Options core;
   int64_t put_wait_ms = 0;
-  bool discard_past_lease = false;
-  bool verify_local_always = false;
 
   // The main configuration file; empty: none. Not an option.
   std::string file;

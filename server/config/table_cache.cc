@@ -66,16 +66,13 @@ void AddMemoryRows(Rows* rows) {
                  "Bytes of a store that clients may hold in zero-copy views at the same time; such bytes cannot be "
                  "used again until they are let go."))
       .default_note = "1/8 of dram";
-  rows->Add(Size("staging-size", "64mb", 4 * kMb, kTb, TIERCEL_FIELD(staging_bytes),
-                 "Memory through which values pass that do not lie in this process's own segments."))
-      .immutable = true;
 }
 
 void AddLeaseRows(Rows* rows) {
   rows->In(Section::kLeases);
-  rows->Add(Time("lease-ttl", "10s", 100, kDay, TIERCEL_FIELD(core.lease_ttl_ms),
+  rows->Add(Time("lease-ttl", "10s", 1, kDay, TIERCEL_FIELD(core.lease_ttl_ms),
                  "How long what a look-up has named stays where it is."));
-  rows->Add(Time("lease-max", "60s", 100, kDay, TIERCEL_FIELD(core.lease_max_ms),
+  rows->Add(Time("lease-max", "60s", 1, kDay, TIERCEL_FIELD(core.lease_max_ms),
                  "The longest lease that a caller may ask for."));
   rows->Add(
       Ratio("lease-max-ratio", "0.5", 0, 1, TIERCEL_FIELD(core.lease_max_ratio),
@@ -84,15 +81,8 @@ void AddLeaseRows(Rows* rows) {
             "eviction-ratio."));
   rows->Add(Bool("exists-grants-lease", "yes", TIERCEL_FIELD(core.exists_grants_lease),
                  "Whether EXISTS grants a lease, within half of that share."));
-  rows->Add(Choice("read-past-lease", "verify", Names<bool>{{"verify", false}, {"discard", true}},
-                   TIERCEL_FIELD(discard_past_lease),
-                   "What becomes of bytes that were read after their lease had ended. verify: the checksums decide. "
-                   "discard: they are thrown away even when right."));
   rows->Add(Time("grant-ttl", "60s", kSecond, kHour, TIERCEL_FIELD(core.grant_ttl_ms),
                  "How long a grant opens its bytes at a store. Access control only; no byte's safety depends on it."));
-  rows->Add(Choice("verify-local", "always", Names<bool>{{"always", true}, {"once", false}},
-                   TIERCEL_FIELD(verify_local_always),
-                   "Whether values in this process's own memory are hashed for every GET, or only the first time."));
 }
 
 void AddPinRows(Rows* rows) {
