@@ -90,10 +90,10 @@ class Master {
   // Records for one batch, whole commands only, at most that many (4 MiB, 8,192 records by the shell).
   std::vector<Record> TakeJournal(size_t max_records, size_t max_bytes);
   void Durable(Seq up_to, Times now);
-  // The batch that ended at `up_to` was not written: it and all behind it is undone in reverse order; the
-  // index is read-only until JournalResumed. Replies whose wait was undone become errors: WasUndone tells, and is
-  // asked before durable(), which goes past them. What a command changed before the first change of its own that has
-  // a record is not undone, if nothing was on its way to the index then.
+  // The batch that was taken last was not written: it and all behind it is undone in reverse order; the index is
+  // read-only until JournalResumed. Replies whose wait was undone become errors: WasUndone tells, and is asked before
+  // durable(), which goes past them. What a command changed before the first change of its own that has a record is not
+  // undone, if nothing was on its way to the index then.
   void JournalFailed(Times now);
   void JournalResumed(Times now);
   bool index_read_only() const;

@@ -84,7 +84,7 @@ void World::Step() {
 // ---- puts
 
 void World::StartPut() {
-  if (clients_.size() > 40) return EndPut();
+  if (clients_.size() > 12) return EndPut();
   Client client;
   client.key = AnyKey();
   client.size = Chance(3) ? 66'000 : kSizes[Draw(std::size(kSizes))];
@@ -139,13 +139,18 @@ void World::StartPut() {
 
 void World::WritePut() {
   if (clients_.empty()) return;
-  Client& client = clients_[Draw(clients_.size())];
+  size_t at = Draw(clients_.size());
+  for (int tries = 0; tries < 4 && (clients_[at].over || clients_[at].written[0].has_value()); ++tries) {
+    at = Draw(clients_.size());
+  }
+  Client& client = clients_[at];
   if (client.over) return;
   for (size_t i = 0; i < client.replicas.size(); ++i) {
     if (client.written[i] == SimStore::Outcome::kOk) continue;
     SimStore* store = StoreOf(client.stores[i]);
     client.written[i] = store == nullptr ? SimStore::Outcome::kUnreachable
                                          : store->Write(client.stores[i], client.put, client.replicas[i], false);
+    ++refused_[static_cast<size_t>(*client.written[i])];
     if (store != nullptr && store->joined && client.written[i] == SimStore::Outcome::kOk && Chance(20)) {
       const Version alive[] = {client.put};
       if (master_->StoreAlive(store->slot, store->info.incarnation, alive, now()).ok()) {
@@ -162,14 +167,20 @@ void World::LateWrite() {
     if (!client.over || client.how.in_process) continue;
     const size_t at = Draw(client.replicas.size());
     SimStore* store = StoreOf(client.stores[at]);
-    if (store != nullptr) (void)store->Write(client.stores[at], client.put, client.replicas[at], true);
+    if (store == nullptr) continue;
+    ++refused_[static_cast<size_t>(store->Write(client.stores[at], client.put, client.replicas[at], true))];
   }
 }
 
 void World::EndPut() {
   if (clients_.empty()) return;
-  const size_t at = Draw(clients_.size());
+  size_t at = Draw(clients_.size());
+  const bool patient = Chance(90);
+  for (int tries = 0; tries < 4 && patient && (clients_[at].over || !clients_[at].written[0].has_value()); ++tries) {
+    at = Draw(clients_.size());
+  }
   const Client client = clients_[at];
+  if (patient && !client.over && !client.written[0].has_value()) return;
   std::vector<ReplicaFailure> failed;
   std::vector<ModelReplica> good;
   for (uint32_t i = 0; i < client.replicas.size(); ++i) {
@@ -267,7 +278,9 @@ void World::LookUp() {
   until = std::max(until, reader.info.lease_ms > 0 ? reader.until_ms : 0);
   for (const ReplicaInfo& r : reader.info.replicas) reader.stores.push_back(master_->store(r.store).incarnation);
   readers_.push_back(std::move(reader));
-  if (readers_.size() > 24) readers_.erase(readers_.begin() + static_cast<std::ptrdiff_t>(Draw(24)));
+  if (readers_.size() <= 24) return;
+  const auto first = std::find_if(readers_.begin(), readers_.end(), [](const Reader& r) { return !r.in_process; });
+  readers_.erase(first + static_cast<std::ptrdiff_t>(Draw(static_cast<uint64_t>(readers_.end() - first))));
 }
 
 void World::ReadBytes() {
@@ -413,8 +426,8 @@ void World::ScanSome() {
 
 void World::PassTime() {
   const uint64_t draw = Draw(100);
-  clock_.Advance(draw < 60   ? static_cast<int64_t>(Draw(50))
-                 : draw < 95 ? static_cast<int64_t>(Draw(2000))
+  clock_.Advance(draw < 80   ? static_cast<int64_t>(Draw(50))
+                 : draw < 97 ? static_cast<int64_t>(Draw(1500))
                  : draw < 99 ? static_cast<int64_t>(Draw(12'000))
                              : static_cast<int64_t>(Draw(100'000)));
   if (Chance(3)) clock_.StepWall(static_cast<int64_t>(Draw(20'000)) - 10'000);

@@ -2,6 +2,7 @@
 // seed. Every step does one thing to the master and to the model, and then compares all that can be compared.
 #pragma once
 
+#include <array>
 #include <cstdio>
 #include <deque>
 #include <memory>
@@ -17,6 +18,8 @@ class World {
   void Step();
   // Everything ends: puts, reads, keys, leases. Then all space of serving stores must be free.
   void Drain();
+  const Counters& counters() const { return master_->counters(); }
+  uint64_t refused_writes(SimStore::Outcome why) const { return refused_.at(static_cast<size_t>(why)); }
 
  private:
   struct Client {
@@ -109,9 +112,9 @@ class World {
   std::vector<Reader> readers_;
   std::set<std::pair<Version, ModelReplica>> bad_;        // bytes that went bad
   std::set<std::pair<Version, ModelReplica>> found_bad_;  // and of which their store has said so
-  std::set<KeyId> husks_;
-  std::set<ModelReplica> segments_;  // that the master serves now, of stores that can be read
-  std::set<ModelReplica> serving_;   // that the master serves now
+  std::map<KeyId, int64_t> dropped_early_;  // replicas that the model dropped and the core has not told of
+  std::set<ModelReplica> segments_;         // that the master serves now, of stores that can be read
+  std::set<ModelReplica> serving_;          // that the master serves now
   Version newest_put_;
   uint64_t next_incarnation_ = 1000;
   uint64_t next_connection_ = 2;
@@ -126,6 +129,7 @@ class World {
   bool scanning_ = false;
   std::set<std::string> must_meet_, met_;
   int step_ = 0;
+  std::array<uint64_t, 5> refused_{};
 };
 
 }  // namespace tiercel::core::sim

@@ -32,7 +32,6 @@ bool World::ModelReadable(const ModelObject& object) const {
 // What the core removed by itself: was it allowed to?
 void World::TakeEvents() {
   RefreshSegments();
-  std::set<KeyId> lost;  // one event for each replica of an object, all at once
   for (const Event& event : master_->TakeEvents()) {
     const KeyId id{event.name_space, event.key};
     const auto it = model_.objects.find(id);
@@ -53,21 +52,18 @@ void World::TakeEvents() {
         model_.objects.erase(it);
         break;
       case Event::Kind::kReplicaLost: {
-        if (!lost.insert(id).second) break;
-        if (it == model_.objects.end()) {
-          if (husks_.erase(id) == 0) Fail("what lost a replica was there: " + id.key);
-          break;
+        // One event for each replica, in the core's time; the model drops at once all that are lost or known to be bad.
+        int64_t removed = 0;
+        if (it != model_.objects.end()) {
+          const Version version = it->second.version;
+          removed = static_cast<int64_t>(std::erase_if(it->second.replicas, [&](const ModelReplica& r) {
+            return !serving_.contains(r) || found_bad_.contains({version, r});
+          }));
+          if (it->second.replicas.empty()) model_.objects.erase(it);
         }
-        std::vector<ModelReplica>& replicas = it->second.replicas;
-        const size_t before = replicas.size();
-        const Version version = it->second.version;
-        std::erase_if(replicas, [&](const ModelReplica& r) {
-          return !serving_.contains(r) || found_bad_.contains({version, r});
-        });
-        if (replicas.size() == before) Fail("no replica was lost");
-        if (!replicas.empty()) break;
-        model_.objects.erase(it);
-        husks_.insert(id);  // the core may tell of replicas one by one
+        int64_t& early = dropped_early_[id];
+        early += removed - 1;
+        if (early < 0) return Fail("what lost a replica was there: " + id.key);
         break;
       }
       default: break;
@@ -175,7 +171,10 @@ void World::Drain() {
   }
   master_->CheckInvariants(now());
   for (const SegmentInfo& s : master_->Segments()) {
-    if (s.bytes.free != s.size) Fail("when all has ended all is free: " + s.name);
+    if (s.bytes.free != s.size)
+      Fail("when all has ended all is free: " + s.name + " dying " + std::to_string(s.bytes.dying) + " fencing " +
+           std::to_string(s.bytes.fencing) + " parked " + std::to_string(s.bytes.parked) + " live " +
+           std::to_string(s.bytes.live));
   }
   if (master_->open_puts() != 0) Fail("no put is open");
 }

@@ -61,7 +61,10 @@ void World::JoinStore(SimStore* store) {
 
 void World::StoreWork() {
   SimStore& store = stores_[Draw(stores_.size())];
-  if (!store.up) return;
+  if (!store.up) {
+    store.up = Chance(20);
+    return;
+  }
   if (!store.joined) return JoinStore(&store);
   if (Chance(10)) {
     if (!master_->StorePing(store.slot, store.info.incarnation, now()).ok()) store.joined = false;
