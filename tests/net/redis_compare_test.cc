@@ -405,8 +405,6 @@ TEST_F(RedisCompare, MalformedInput) {
       "*1\r\n$0\r\n\r\nPING\r\n",
       "  PING   \r\n",
       "POST / HTTP/1.1\r\nHost: x\r\n\r\n",
-      std::string(70000, 'a'),
-      "*1\r\n$" + std::string(70000, '1'),
   };
   TestServer server;
   for (const std::string& input : inputs) {

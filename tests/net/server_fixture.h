@@ -26,9 +26,13 @@ struct TestServer {
     uint64_t local_bytes = uint64_t{64} << 20;  // 0: no store in this process
     uint64_t remote_bytes = 0;                  // 0: no other store
     bool master_role = true;
+    bool segments_outlive_master = false;  // then their objects have records
   };
 
-  explicit TestServer(Setup setup) : master(setup.core, {.generation = 1, .random = 1}), host(&master, setup.clock) {
+  explicit TestServer(Setup setup)
+      : master(setup.core, {.generation = 1, .random = 1}),
+        host(&master, setup.clock),
+        segments_outlive_master(setup.segments_outlive_master) {
     if (setup.local_bytes > 0) Join("local", 1, setup.local_bytes, true);
     if (setup.remote_bytes > 0) Join("remote", 2, setup.remote_bytes, false);
     setup.server.binds = {"127.0.0.1"};
@@ -66,7 +70,7 @@ struct TestServer {
       segment.epoch = 1;
       segment.name = name + "-1";
       segment.size = size;
-      segment.outlives_master = false;
+      segment.outlives_master = segments_outlive_master;
       segment.in_process = local;
       TIERCEL_CHECK(m.StoreSegments(joined->slot, Incarnation{incarnation}, {&segment, 1}, now).ok());
       TIERCEL_CHECK(m.StoreReady(joined->slot, Incarnation{incarnation}, joined->floor, now).ok());
@@ -77,6 +81,7 @@ struct TestServer {
   core::Master master;
   MasterHost host;
   FakePayload payload;
+  const bool segments_outlive_master;
   std::unique_ptr<Server> server;
 };
 
