@@ -136,7 +136,7 @@ TEST_F(LoadTest, BadValuesNameFileLineValueAndWhatIsAllowed) {
       {"dram 16777216tb", "memory value"},
       {"metadata-max 9223372036854775808", "between 16mb and 64tb"},
       {"lease-ttl 10x", "lease-ttl 10x: argument must be a time, such as 500ms"},
-      {"lease-ttl 0", "between 100ms and 24h"},
+      {"lease-ttl 0", "between 1ms and 24h"},
       {"eviction-ratio 1.5", "argument must be a ratio from 0 to 1"},
       {"eviction-ratio 0.7", "between 0 and 0.5"},
       {"exists-grants-lease maybe", "argument must be 'yes' or 'no'; allowed: exists-grants-lease yes|no"},
