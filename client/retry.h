@@ -17,8 +17,9 @@ inline constexpr int kMaxLookUps = 64;
 inline constexpr int kMaxRounds = 4;
 // Reads whose bytes did not match (or are not wanted any more) because the lease had run out.
 inline constexpr int kMaxExpired = 3;
-// Times that one put is begun.
-inline constexpr int kMaxPutAttempts = 4;
+// Times that one put is begun. Each place that a view still holds is set aside by the master, so that the next attempt
+// is given another one.
+inline constexpr int kMaxPutAttempts = 16;
 
 // One key's pauses between attempts: none, then 20 ms, doubled, at most 500 ms.
 class Pauses {
