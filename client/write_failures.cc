@@ -34,7 +34,10 @@ bool WriteTask::Judge(const transfer::Batch& batch) {
     if (!failure) continue;
     switch (ActionOfFailure(*failure)) {
       case ErrorAction::kWait: again = true; break;
-      case ErrorAction::kStartAgain: Abandon(std::move(*failure), /*try_again=*/true); return false;
+      case ErrorAction::kStartAgain:
+        replica.failed = *failure;
+        Abandon(std::move(*failure), /*try_again=*/true);
+        return false;
       default: replica.failed = std::move(*failure);
     }
   }

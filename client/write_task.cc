@@ -164,6 +164,19 @@ Words WriteTask::EndWords() const {
   return words;
 }
 
+Words WriteTask::RevokeWords() const {
+  const bool in_use = std::ranges::any_of(
+      replicas_, [](const Replica& r) { return r.failed.has_value() && r.failed->code() == ErrorCode::kInUse; });
+  if (!in_use) return std::move(Words{"PUTREVOKE"}.AddNumber(static_cast<int64_t>(put_.value)));
+  Words words{"PUTEND"};
+  words.AddNumber(static_cast<int64_t>(put_.value)).AddOwned(fmt::format("{:016x}", sum_));
+  for (size_t i = 0; i < replicas_.size(); ++i) {
+    const ErrorCode reason = replicas_[i].failed ? replicas_[i].failed->code() : ErrorCode::kCancelled;
+    words.Add("FAILED").AddNumber(static_cast<int64_t>(i)).Add(InfoOf(reason).name);
+  }
+  return words;
+}
+
 Result<PutResult> WriteTask::TakeResult() {
   TIERCEL_CHECK(phase_ == Phase::kDone && result_.has_value());
   return std::move(*result_);

@@ -47,7 +47,8 @@ class WriteTask {
   void Moved(Parts* parts, const Deadline& deadline, const transfer::Batch& batch);
   Words EndWords() const;
   void Ended(Parts* parts, const Deadline& deadline, const Result<resp::Reply>& reply);
-  Words RevokeWords() const { return std::move(Words{"PUTREVOKE"}.AddNumber(static_cast<int64_t>(put_.value))); }
+  // Gives the put back. Places that were found in use are named, so that the master sets them aside until they are not.
+  Words RevokeWords() const;
   void Revoked();
   void Fail(Error error);
   // The call's time is over, or the client was closed: an open put is still given back.

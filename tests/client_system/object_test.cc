@@ -224,9 +224,8 @@ TEST_P(Objects, P02_AnyBytesAsAKey) {
   auto client = cluster.Connect(wire());
   std::string all;
   for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
-  for (const std::string& key :
-       {all, std::string("*3\r\n$-1\r\n"), std::string("a\0b", 3), std::string("../../x"), std::string("x"),
-        std::string(16'384, 'k')}) {
+  for (const std::string& key : {all, std::string("*3\r\n$-1\r\n"), std::string("a\0b", 3), std::string("../../x"),
+                                 std::string("x"), std::string(16'384, 'k')}) {
     ASSERT_TRUE(client->Put(key, key).ok());
     EXPECT_EQ((*client->Get(key))->view(), key);
     bool found = false;
