@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "client/retry.h"
 #include "tests/client/harness.h"
 
 namespace tiercel::test {
@@ -148,7 +149,7 @@ TEST(Write, APutThatWasTakenOverIsBegunAnew) {
   };
   auto put = h.client().Put("k2", "abc");
   EXPECT_EQ(put.error().code(), ErrorCode::kNoPut);
-  EXPECT_LE(h.master.CountOf("PUTSTART"), 2u + 4u);
+  EXPECT_LE(h.master.CountOf("PUTSTART"), 2u + client::kMaxPutAttempts);
   EXPECT_TRUE(h.master.puts.empty());
 }
 
