@@ -13,7 +13,8 @@ uint64_t Master::Impl::Flush(uint32_t name_space, Times now) {
   const uint64_t removed = placements.readable(id);
   if (name_space >= flush_floors.size()) flush_floors.resize(name_space + 1);
   const uint64_t old_floor = flush_floors[name_space];
-  flush_floors[name_space] = next_version;
+  // A number of its own: an object that survived the flush before (see PutRecord) does not survive this one.
+  flush_floors[name_space] = next_version++;
   name_spaces[name_space] = 0;
   table->attached = false;
   graveyard.push_back(id);

@@ -8,6 +8,7 @@
 //   ttl_pins.cc             times to live, pins           store_work.cc     work for stores
 //   evict.cc                victims                       grants.cc         keys, grants, tickets
 //   sweep.cc, tick.cc       what is done in steps         figures.cc, check.cc   numbers, invariants
+//   restore.cc              starting with an index        notes.cc          records of stores and segments
 //
 // How an object is found: name_spaces[ns] -> table -> record (Slab<Object>), key in the arena. Presence is decided
 // when somebody looks, by a few rules that are each O(1) to change: the namespace's table may have been exchanged
@@ -160,6 +161,8 @@ struct Master::Impl {
   int64_t key_born_ms = 0;
   uint32_t newest_key = 1;
   GrantKey ticket_seal;
+
+  RestoreFigures restored;  // counts as they were when RestoreDone ran, and what was lost since
 
   bool sweep_wanted = false, sweep_running = false;
   uint32_t sweep_at = 0;
@@ -332,13 +335,31 @@ struct Master::Impl {
   void JournalUnlink(uint32_t slot, bool by_command);
   void JournalChange(uint32_t slot, uint8_t old_flags, int64_t old_expire_ms, int64_t old_soft_pin_ms);
   void AddRecord(Seq seq, Record record);
-  Record PutRecord(const Object& o) const;
+  Record PutRecord(const Object& o, bool again = false) const;
   Record DeleteRecord(const Object& o, uint32_t name_space) const;
   void Durable(Seq up_to, Times now);
   void JournalFailed(Times now);
   void UndoPut(const JournalEntry& entry, Times now);
   void UndoChange(const JournalEntry& entry);
   void WriteAgain(const JournalEntry& entry);
+
+  // ---- restore.cc
+  Restored Restore(Record&& record, Times now);
+  void RestoreDone(Times now);
+  Restored RestoreStore(Record&& record, Times now);
+  Restored RestoreSegment(Record&& record);
+  Restored RestoreObject(Record&& record, Times now);
+  bool ClaimReplica(const ReplicaInfo& from, uint64_t size, Replica* out, Restored* why);
+  void DropRecord(Version version);
+  bool TakeVersion(uint64_t version);
+  RestoreFigures RestoreState() const;
+
+  // ---- notes.cc
+  void NoteStore(Store* store);
+  void NoteSegment(uint32_t id);
+  void NoteSegmentGone(uint32_t id);
+  void AddNote(JournalEntry::Note note, StoreSlot store, SegmentRef place);
+  bool FillNote(const JournalEntry& entry, Record* record) const;
 
   // ---- scan.cc
   uint64_t Scan(uint32_t name_space, uint64_t cursor, uint32_t count, Times now, const Visitor& visit);
@@ -354,6 +375,7 @@ struct Master::Impl {
   // ---- stores.cc
   Result<StoreJoinReply> StoreJoin(const StoreJoinRequest& request, Times now);
   Result<StoreSlot> SlotFor(const StoreInfo& info, Times now);
+  void Reincarnate(Store* store);
   Status StoreReady(StoreSlot slot, Incarnation incarnation, Version closed_below, Times now);
   Status StoreLeave(std::string_view name, std::string_view segment, int64_t grace_ms, Times now);
   int64_t LeaveDue(Store* store, Times now);

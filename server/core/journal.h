@@ -21,9 +21,13 @@ struct JournalEntry {
     kChange,   // time to live or pins of slot were changed: the old ones
     kRelease,  // `held` waits for it: a replica was dropped from slot's version
     kFlush,    // name_space's table was taken away: `slot` is its number
+    kNote,     // of a store or segment, see Note: not undone, only written again
   };
+  // What a kNote says. `slot`: the store's; `version`: segment << 32 | epoch.
+  enum class Note : uint8_t { kStore, kSegment, kSegmentGone };
   Seq seq = 0;
   Kind kind = Kind::kPut;
+  Note note = Note::kStore;
   uint8_t old_flags = 0;
   bool recorded = false;
   uint32_t slot = 0;

@@ -23,8 +23,9 @@ void Master::Impl::AddRecord(Seq seq, Record record) {
   signals.journal = true;
 }
 
-Record Master::Impl::PutRecord(const Object& o) const {
+Record Master::Impl::PutRecord(const Object& o, bool again) const {
   Record record;
+  record.again = again;
   record.kind = Record::Kind::kPut;
   record.version = Version{o.version};
   record.name_space = tables[o.table]->name_space;
@@ -112,7 +113,7 @@ void Master::Impl::JournalChange(uint32_t slot, uint8_t old_flags, int64_t old_e
                   .version = o.version,
                   .old_expire_ms = old_expire_ms,
                   .old_soft_pin_ms = old_soft_pin_ms});
-  if (o.Has(kRecorded)) AddRecord(o.seq, PutRecord(o));
+  if (o.Has(kRecorded)) AddRecord(o.seq, PutRecord(o, true));
   journal.WaitFor(o.seq);
 }
 
@@ -129,7 +130,8 @@ void Master::Impl::Durable(Seq up_to, Times now) {
       case Kind::kDrop: Retire(entry.slot, SpaceState::kDying); break;
       case Kind::kRelease: Settle(entry.held); break;
       case Kind::kFlush: tables[entry.slot]->gated = false; break;
-      case Kind::kChange: break;
+      case Kind::kChange:
+      case Kind::kNote: break;
     }
   });
 }
@@ -165,6 +167,14 @@ void Master::Impl::UndoChange(const JournalEntry& entry) {
 
 // An entry that is not undone enters the journal anew.
 void Master::Impl::WriteAgain(const JournalEntry& entry) {
+  if (entry.kind == Kind::kNote) {
+    Record record;
+    if (!FillNote(entry, &record)) return;
+    JournalEntry again = entry;
+    again.seq = journal.Number(true);
+    journal.Append(again);
+    return AddRecord(again.seq, std::move(record));
+  }
   Object& o = objects[entry.slot];
   const bool same = o.version == entry.version && o.state != ObjectState::kFree;
   if (entry.kind == Kind::kRelease && !same) return Settle(entry.held);
@@ -179,7 +189,7 @@ void Master::Impl::WriteAgain(const JournalEntry& entry) {
   if (entry.kind == Kind::kDrop) {
     AddRecord(again.seq, DeleteRecord(o, entry.name_space));
   } else if (o.state == ObjectState::kLive) {
-    AddRecord(again.seq, PutRecord(o));
+    AddRecord(again.seq, PutRecord(o, true));
   }
 }
 
@@ -198,7 +208,8 @@ void Master::Impl::JournalFailed(Times now) {
       case Kind::kChange: UndoChange(*entry); break;
       case Kind::kFlush: Unflush(*entry); break;
       case Kind::kDrop:
-      case Kind::kRelease: kept.push_back(*entry); break;
+      case Kind::kRelease:
+      case Kind::kNote: kept.push_back(*entry); break;
     }
   }
   for (auto entry = kept.rbegin(); entry != kept.rend(); ++entry) {

@@ -28,6 +28,11 @@ void Master::BeginCommand() { impl_->journal.BeginCommand(); }
 Seq Master::wait() const { return impl_->journal.wait(); }
 Seq Master::durable() const { return impl_->journal.durable(); }
 Seq Master::last() const { return impl_->journal.last(); }
+void Master::RestoreBegin() { impl_->restored.loading = true; }
+Restored Master::Restore(Record&& record, Times now) { return impl_->Restore(std::move(record), now); }
+void Master::RestoreDone(Times now) { impl_->RestoreDone(now); }
+RestoreFigures Master::restore_figures() const { return impl_->RestoreState(); }
+
 std::vector<Record> Master::TakeJournal(size_t max_records, size_t max_bytes) {
   return impl_->journal.Take(max_records, max_bytes);
 }
@@ -158,7 +163,9 @@ const StoreInfo& Master::store(StoreSlot slot) const {
 }
 std::vector<StoreSlot> Master::Stores() const {
   std::vector<StoreSlot> slots;
-  for (const Store& store : impl_->stores) slots.push_back(store.slot);
+  for (const Store& store : impl_->stores) {
+    if (!store.info.name.empty()) slots.push_back(store.slot);  // else a number that no restored store has
+  }
   return slots;
 }
 std::vector<SegmentInfo> Master::Segments() const {
@@ -166,7 +173,7 @@ std::vector<SegmentInfo> Master::Segments() const {
   for (const Store& store : impl_->stores) {
     for (const uint32_t id : store.segments) {
       const Segment& s = impl_->segments[id];
-      all.push_back({s.tier, s.store, s.place, s.name, s.size, s.bytes, impl_->Allocatable(s)});
+      all.push_back({s.tier, s.store, s.place, s.name, s.size, s.bytes, impl_->Allocatable(s), s.expected});
     }
   }
   return all;

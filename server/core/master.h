@@ -14,6 +14,7 @@
 // absent key changes nothing.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -41,6 +42,27 @@ struct Counters {
   uint64_t replicas_corrupt = 0, replicas_reported_unreachable = 0, replicas_in_use = 0;
   uint64_t stores_joined = 0, stores_suspect = 0, stores_away = 0, stores_gone = 0;
   uint64_t journal_failures = 0, events_dropped = 0;
+};
+
+// What became of one record of the index at a start.
+enum class Restored : uint8_t {
+  kRestored,
+  kNoSegment,  // none of its segments is known
+  kOlder,      // the key has a newer record; also counted when this one takes the place of an older one
+  kOverlap,    // its bytes belong to another object already
+  kFlushed,    // its namespace was flushed after it was put
+  kInvalid,    // breaks a limit: of key, value, namespaces, stores
+};
+inline constexpr int kRestoredKinds = 6;
+
+// How far a restarted master is. Objects count as confirmed when a store with one of their replicas has joined and
+// named the segment that they lie in; as lost when the last such store came back without it, or was given up.
+struct RestoreFigures {
+  bool loading = false;
+  uint64_t records = 0;  // read from the index
+  uint64_t objects = 0;  // taken over
+  uint64_t confirmed = 0, waiting = 0, lost = 0;
+  std::array<uint64_t, kRestoredKinds> outcomes{};  // of object records, by Restored
 };
 
 // What changed since the last TakeSignals: the shell wakes whoever waits for it.
@@ -81,6 +103,14 @@ class Master {
   ~Master();
   Master(const Master&) = delete;
   Master& operator=(const Master&) = delete;
+
+  // ---- restart: what the index held, before any other call. Stores before segments before objects, which come in the
+  // order of their versions; namespaces' floors before objects; then RestoreDone. Objects are not seen until their
+  // store has joined again. A record that is dropped gets a kDelete record. Takes `record` apart.
+  void RestoreBegin();
+  Restored Restore(Record&& record, Times now);
+  void RestoreDone(Times now);
+  RestoreFigures restore_figures() const;  // O(distinct placements)
 
   // ---- commands' bracket, journal
   void BeginCommand();

@@ -6,6 +6,7 @@
 // in use.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -31,6 +32,15 @@ class Placements {
   // Objects of the table that have a readable replica; of the tier.
   uint64_t readable(uint32_t table) const { return table < readable_.size() ? readable_[table] : 0; }
   uint64_t readable_of(Tier tier) const { return per_tier_[static_cast<size_t>(tier)]; }
+  // Objects of all tables whose every segment satisfies the predicate.
+  template <typename Predicate>
+  uint64_t CountWhere(Predicate&& all_of) const {
+    uint64_t count = 0;
+    for (const auto& [set, id] : by_segments_) {
+      if (std::all_of(set.begin(), set.end(), all_of)) count += all_[id].objects;
+    }
+    return count;
+  }
   const std::vector<uint32_t>& segments(uint32_t placement) const { return all_[placement].segments; }
   uint64_t memory_bytes() const;
 

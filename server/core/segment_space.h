@@ -52,6 +52,9 @@ struct Segment {
   std::string name;
   uint64_t size = 0;  // whole small granules
   bool outlives_master = false, in_process = false;
+  bool expected = false;               // known from the index alone: its store has not named it yet
+  bool announced = false;              // named since its store's last join
+  bool noted = false;                  // has a record in the index
   bool closed = false;                 // to allocation: until the store has closed the puts of former masters
   std::optional<int64_t> leave_at_ms;  // readable until then, nothing placed there
   bool readable = false;               // serving, and its store is not away

@@ -62,7 +62,11 @@ Status Master::Impl::CheckSegment(const Store& store, const SegmentJoin& join) c
 void Master::Impl::Stage(Store* store, const SegmentJoin& join) {
   for (const std::vector<uint32_t>* list : {&store->segments, &store->staged}) {
     for (const uint32_t id : *list) {
-      if (SameSegment(segments[id], join)) return;  // a repeat
+      Segment& same = segments[id];
+      if (!SameSegment(same, join)) continue;
+      same.announced = true;
+      same.in_process = join.in_process;
+      return;  // a repeat
     }
   }
   uint32_t id;
@@ -125,17 +129,19 @@ void Master::Impl::PublishSegment(Store* store, uint32_t id) {
   s.bytes.free = s.size;
   s.placement = placements.Find({id}, s.tier, 0);
   s.closed = true;  // until StoreClosedBelow
+  s.announced = true;
   store->segments.push_back(id);
   tier(s.tier).segments.push_back(id);
+  NoteSegment(id);
   UpdateReadable(id);
 }
 
 void Master::Impl::UpdateReadable(uint32_t id) {
   Segment& s = segments[id];
   const StoreInfo::State state = stores[s.store].info.state;
-  const bool readable =
-      s.life == Segment::Life::kServing && (state == StoreInfo::State::kServing ||
-                                            state == StoreInfo::State::kSuspect || state == StoreInfo::State::kLeaving);
+  const bool readable = s.life == Segment::Life::kServing && !s.expected &&
+                        (state == StoreInfo::State::kServing || state == StoreInfo::State::kSuspect ||
+                         state == StoreInfo::State::kLeaving);
   if (readable != s.readable) {
     s.readable = readable;
     placements.SetReadable(id, readable);
@@ -161,12 +167,17 @@ void Master::Impl::SegmentGone(uint32_t id) {
   Segment& s = segments[id];
   TIERCEL_CHECK(s.life == Segment::Life::kServing);
   Store& store = stores[s.store];
+  const auto is_gone = [&](uint32_t other) { return segments[other].life == Segment::Life::kGone; };
+  const uint64_t lost_before = s.expected ? placements.CountWhere(is_gone) : 0;
+  NoteSegmentGone(id);
   std::erase(store.segments, id);
   std::erase(tier(s.tier).segments, id);
   segment_names.erase(s.name);
   uint32_t& last_epoch = store.gone_epochs[s.place.segment];
   last_epoch = std::max(last_epoch, s.place.epoch);
   s.life = Segment::Life::kGone;
+  if (s.expected) restored.lost += placements.CountWhere(is_gone) - lost_before;
+  s.expected = false;
   UpdateReadable(id);
   s.leave_at_ms.reset();
   s.allocator.reset();

@@ -27,13 +27,17 @@ struct Store {
   std::vector<uint32_t> segments;  // serving
   std::vector<uint32_t> staged;
   std::optional<Error> staging_error;
-  bool connected = false;     // has a control connection: its name is taken
-  bool ready = false;         // was ready in this incarnation
-  bool must_rejoin = false;   // did not close a put in time
+  bool connected = false;    // has a control connection: its name is taken
+  bool ready = false;        // was ready in this incarnation
+  bool must_rejoin = false;  // did not close a put in time
+  // Its segments are to be named again before READY, those that are not are gone: after a restart of the master, or of
+  // the store on the same storage.
+  bool must_announce = false;
+  StoreInfo noted;            // as the index knows it (name, storage id, host, incarnation)
   uint64_t closed_below = 0;  // puts below may be former masters': to be closed before space is given out
   std::optional<int64_t> leave_at_ms;
   uint32_t host = 0;                         // equal for stores on one host
-  std::map<uint32_t, uint32_t> gone_epochs;  // by segment id, of this incarnation: may not come again
+  std::map<uint32_t, uint32_t> gone_epochs;  // by segment id, of this storage: may not come again
 
   FlatMap<OpenPut> open;
   std::deque<uint64_t> open_order;  // versions as they were opened; closed ones are dropped lazily

@@ -93,18 +93,37 @@ Result<Store*> Master::Impl::Heard(StoreSlot slot, Incarnation incarnation, Time
 
 // ---- joining
 
+// Another process on the same storage: what lies in the segments that it will name again has not changed. Its
+// predecessor is dead (storage has one process at a time), so nothing that it was told to close is written any more.
+void Master::Impl::Reincarnate(Store* store) {
+  store->ready = store->must_rejoin = false;
+  store->must_announce = true;
+  SetStoreState(store, State::kAway);
+  std::vector<uint64_t> ordered;
+  store->open.ForEach([&](uint64_t put, OpenPut& open) {
+    if (open.state != OpenPut::State::kOpen) ordered.push_back(put);
+  });
+  for (const uint64_t put : ordered) CloseSeen(store, put);
+}
+
 // Which slot the store gets; the predecessor under its name, if there is one to be replaced, is gone then.
 Result<StoreSlot> Master::Impl::SlotFor(const StoreInfo& info, Times now) {
   const auto it = store_names.find(info.name);
   if (it != store_names.end()) {
     Store& before = stores[it->second];
-    if (before.info.state == State::kGone || before.info.incarnation == info.incarnation) return it->second;
+    const bool same_storage = before.info.storage_id == info.storage_id;
+    if (before.info.state == State::kGone) return it->second;
+    if (before.info.incarnation == info.incarnation && same_storage) return it->second;
     const bool alive = before.connected && before.info.state != State::kSuspect && before.info.state != State::kAway &&
                        now.boot_ms - before.info.last_heard_ms < options.store_suspect_after_ms;
     if (alive) {
       return Error(ErrorCode::kNameInUse, "store " + info.name + " is here already, at " + before.info.data_address);
     }
-    StoreGone(&before);
+    if (same_storage && !info.storage_id.empty()) {
+      Reincarnate(&before);
+    } else {
+      StoreGone(&before);
+    }
     return it->second;
   }
   StoreSlot slot = static_cast<StoreSlot>(stores.size());
@@ -130,14 +149,16 @@ Result<StoreSlot> Master::Impl::SlotFor(const StoreInfo& info, Times now) {
 Result<StoreJoinReply> Master::Impl::StoreJoin(const StoreJoinRequest& request, Times now) {
   At(now);
   const StoreInfo& info = request.store;
-  if (info.name.empty() || info.name.size() > kMaxNameBytes || info.host.size() > kMaxNameBytes) {
-    return Error(ErrorCode::kInvalid, "store and host names: at most " + std::to_string(kMaxNameBytes) + " bytes");
+  if (info.name.empty() || info.name.size() > kMaxNameBytes || info.host.size() > kMaxNameBytes ||
+      info.storage_id.size() > kMaxNameBytes) {
+    return Error(ErrorCode::kInvalid,
+                 "store and host names, storage ids: at most " + std::to_string(kMaxNameBytes) + " bytes");
   }
   if (!info.incarnation) return Error(ErrorCode::kInvalid, "incarnation: must not be 0");
   if (request.generation_seen >= kMaxGeneration) return Error(ErrorCode::kInvalid, "generation: out of range");
   TIERCEL_ASSIGN(const StoreSlot slot, SlotFor(info, now));
   // A store that another life of the master has told this very generation: its versions are taken as well.
-  const bool known_here = stores[slot].info.incarnation == info.incarnation;
+  const bool known_here = stores[slot].info.incarnation == info.incarnation && !stores[slot].must_announce;
   if (request.generation_seen > generation || (request.generation_seen == generation && !known_here)) {
     generation = request.generation_seen + 1;
     next_version = (generation << kCounterBits) + 1;
@@ -146,9 +167,13 @@ Result<StoreJoinReply> Master::Impl::StoreJoin(const StoreJoinRequest& request, 
   const bool rejoin = store.info.state != State::kGone;
   const State state = rejoin ? store.info.state : State::kJoining;
   if (!rejoin) {
-    if (store.info.incarnation != info.incarnation) store.gone_epochs.clear();
-    store.closed_below = generation << kCounterBits;
+    // Other storage begins its own count; what was given up on this one may not come again.
+    if (store.info.storage_id != info.storage_id || info.storage_id.empty()) store.gone_epochs.clear();
     ++counters.stores_joined;
+  }
+  if (!rejoin || store.must_announce) store.closed_below = generation << kCounterBits;
+  if (store.must_announce) {
+    for (const uint32_t id : store.segments) segments[id].announced = false;
   }
   DropStaged(&store);
   store.info = info;
@@ -190,6 +215,16 @@ Status Master::Impl::StoreReady(StoreSlot slot, Incarnation incarnation, Version
   }
   const std::vector<uint32_t> staged = std::move(store->staged);
   store->staged.clear();
+  if (store->must_announce) {
+    const std::vector<uint32_t> known = store->segments;
+    for (const uint32_t id : known) {
+      if (!segments[id].announced) SegmentGone(id);
+      segments[id].expected = false;
+    }
+    store->must_announce = false;
+    const auto noted = [&](uint32_t id) { return segments[id].noted; };
+    if (std::any_of(store->segments.begin(), store->segments.end(), noted)) NoteStore(store);
+  }
   for (const uint32_t id : staged) PublishSegment(store, id);
   store->ready = true;
   SetStoreState(store, State::kServing);

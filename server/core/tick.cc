@@ -7,6 +7,7 @@ namespace tiercel::core {
 
 int64_t Master::Impl::Tick(Times now, uint32_t budget) {
   At(now);
+  if (restored.loading) return now.boot_ms + 100;
   journal.BeginCommand();
   // Each kind of work gets its share, so that none waits for another.
   const uint32_t share = std::max<uint32_t>(budget / 4, 16);

@@ -182,6 +182,7 @@ struct SegmentInfo {
   uint64_t size = 0;
   SpaceBytes bytes;
   bool allocatable = false;
+  bool expected = false;  // known from the index, and not named by its store yet: nothing of it can be read
 };
 
 struct TierFigures {

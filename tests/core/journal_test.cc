@@ -20,6 +20,7 @@ class JournalTest : public testing::Test {
     lost.segments[0].outlives_master = false;
     lost.segments[0].in_process = true;
     EXPECT_TRUE(h.Join(&lost).ok());
+    Commit();  // what is noted of the stores
   }
   // One command each. Where: the store.
   Seq Put(std::string_view key, std::string_view where, uint64_t size = kKiB) {

@@ -46,6 +46,9 @@ struct Totals {
     counts["stores away"] += c.stores_away;
     counts["stores gone"] += c.stores_gone;
     counts["writes refused: stale put"] += world.refused_writes(SimStore::Outcome::kStalePut);
+    counts["restarts of the master"] += world.restarts();
+    counts["objects restored"] += world.restored();
+    counts["stores on old storage"] += world.reincarnations();
     counts["writes refused: old epoch"] += world.refused_writes(SimStore::Outcome::kOldEpoch);
   }
 };

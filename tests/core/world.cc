@@ -22,10 +22,9 @@ World::World(uint64_t seed, bool tell) : tell_(tell), random_(seed) {
   options_.max_open_puts_per_store = Chance(20) ? 4 : 65'536;
   options_.allocation_strategy = static_cast<AllocationStrategy>(Draw(3));
   options_.eviction_high_watermark_ratio = Chance(30) ? 0.5 : 0.9;
-  Master::Seeds seeds;
-  seeds.generation = 1 + Draw(1000);
-  seeds.random = random_.Next();
-  master_ = std::make_unique<Master>(options_, seeds);
+  seeds_.generation = 1 + Draw(1000);
+  seeds_.random = random_.Next();
+  master_ = std::make_unique<Master>(options_, seeds_);
   for (uint32_t ns = 0; ns < kSpaces; ++ns) {
     for (int i = 0; i < 8; ++i) keys_.push_back({ns, "key-" + std::to_string(i) + std::string(Draw(40), 'x')});
   }
@@ -47,7 +46,8 @@ World::World(uint64_t seed, bool tell) : tell_(tell), random_(seed) {
       segment.name = store.info.name + "-2";
       store.segments.push_back(segment);
     }
-    Restart(&store);
+    backed_.push_back(Chance(50));
+    Restart(&store, false);
     JoinStore(&store);
   }
 }
@@ -58,12 +58,12 @@ void World::Step() {
   ++step_;
   using Action = void (World::*)();
   static constexpr std::pair<int, Action> kActions[] = {
-      {16, &World::StartPut},      {14, &World::WritePut},       {3, &World::LateWrite}, {14, &World::EndPut},
-      {3, &World::RenewOrRevoke},  {2, &World::CloseConnection}, {14, &World::LookUp},   {8, &World::ReadBytes},
-      {5, &World::BeginOrEndRead}, {4, &World::DeleteKey},       {3, &World::ChangeTtl}, {3, &World::ChangePin},
-      {1, &World::FlushSpace},     {3, &World::ScanSome},        {8, &World::PassTime},  {8, &World::Tick},
-      {14, &World::StoreWork},     {2, &World::StoreFault},      {1, &World::Leave},     {3, &World::Views},
-      {3, &World::Report},         {8, &World::Commit},
+      {16, &World::StartPut},      {14, &World::WritePut},       {3, &World::LateWrite},     {14, &World::EndPut},
+      {3, &World::RenewOrRevoke},  {2, &World::CloseConnection}, {14, &World::LookUp},       {8, &World::ReadBytes},
+      {5, &World::BeginOrEndRead}, {4, &World::DeleteKey},       {3, &World::ChangeTtl},     {3, &World::ChangePin},
+      {1, &World::FlushSpace},     {3, &World::ScanSome},        {8, &World::PassTime},      {8, &World::Tick},
+      {14, &World::StoreWork},     {2, &World::StoreFault},      {1, &World::Leave},         {3, &World::Views},
+      {3, &World::Report},         {8, &World::Commit},          {1, &World::RestartMaster},
   };
   static constexpr int kSum = [] {
     int sum = 0;
@@ -132,6 +132,9 @@ void World::StartPut() {
        client.key.key.c_str(), plan->replicas.size());
   client.put = plan->put;
   client.replicas = plan->replicas;
+  for (size_t i = 0; i < client.stores.size(); ++i) {
+    client.homes.push_back(Renamed({client.stores[i], client.replicas[i].place}).store);
+  }
   client.written.resize(client.replicas.size());
   client.last_sign_ms = now().boot_ms;
   clients_.push_back(std::move(client));
@@ -185,7 +188,7 @@ void World::EndPut() {
   std::vector<ModelReplica> good;
   for (uint32_t i = 0; i < client.replicas.size(); ++i) {
     if (client.written[i] == SimStore::Outcome::kOk && !Chance(5)) {
-      good.push_back({client.stores[i], client.replicas[i].place});
+      good.push_back({client.homes[i], client.replicas[i].place});
     } else {
       failed.push_back(
           {i, client.written[i] == SimStore::Outcome::kInUse ? ErrorCode::kInUse : ErrorCode::kUnreachable});
@@ -479,10 +482,12 @@ void World::Commit() {
     if (!master_->WasUndone(failed)) Fail("what failed was undone");
     taken_ = std::max(taken_, failed);
     model_.UndoAll();
+    RenameAll();
     // Puts that had ended are void now, and their writers know nothing of it.
   } else {
     const Seq seq = batch_.back().seq;
     Tell("durable %llu", static_cast<unsigned long long>(seq));
+    for (const Record& record : batch_) Write(record);
     master_->Durable(seq, now());
     if (master_->WasUndone(seq)) Fail("what is durable was not undone");
     model_.Durable(seq);

@@ -18,7 +18,10 @@ class World {
   void Step();
   // Everything ends: puts, reads, keys, leases. Then all space of serving stores must be free.
   void Drain();
-  const Counters& counters() const { return master_->counters(); }
+  const Counters& counters() const { return master_->counters(); }  // since the last restart
+  uint64_t restarts() const { return restarts_; }
+  uint64_t restored() const { return restored_; }  // objects that came back with a restarted master
+  uint64_t reincarnations() const { return reincarnations_; }
   uint64_t refused_writes(SimStore::Outcome why) const { return refused_.at(static_cast<size_t>(why)); }
 
  private:
@@ -29,7 +32,8 @@ class World {
     Caller caller;
     PutOptions how;
     std::vector<ReplicaInfo> replicas;
-    std::vector<Incarnation> stores;
+    std::vector<Incarnation> stores;  // as its grants name them
+    std::vector<Incarnation> homes;   // as those stores are called now
     std::vector<std::optional<SimStore::Outcome>> written;
     int64_t last_sign_ms = 0;
     bool orphan = false;
@@ -74,11 +78,20 @@ class World {
   void Views();
   void Report();
   void Commit();
+  void RestartMaster();
+
+  // ---- the index, world_restart.cc
+  void Write(const Record& record);
+  void Restore();
+  void ModelRestart();
+  void Rename(Incarnation before, const SimStore& store);
+  ModelReplica Renamed(ModelReplica replica) const;
+  void RenameAll();
 
   // ---- stores
   void JoinStore(SimStore* store);
   void DropWork(SimStore* store, std::vector<WorkItem> items);
-  void Restart(SimStore* store);
+  void Restart(SimStore* store, bool keep_memory);
   SimStore* StoreOf(Incarnation incarnation);
 
   // ---- comparing
@@ -108,6 +121,7 @@ class World {
   Model model_;
   std::vector<KeyId> keys_;
   std::deque<SimStore> stores_;
+  std::vector<bool> backed_;  // of each: its memory may survive its process
   std::vector<Client> clients_;
   std::vector<Reader> readers_;
   std::set<std::pair<Version, ModelReplica>> bad_;        // bytes that went bad
@@ -120,6 +134,18 @@ class World {
   uint64_t next_connection_ = 2;
   uint32_t next_epoch_ = 1;
   // committer
+  Master::Seeds seeds_;
+  std::map<uint64_t, Record> index_puts_;
+  std::map<StoreSlot, Record> index_stores_;
+  std::map<std::pair<StoreSlot, uint32_t>, Record> index_segments_;
+  std::map<uint32_t, uint64_t> index_floors_;
+  std::vector<std::pair<KeyId, ModelObject>> removed_;  // by the core itself; the index may not know yet
+  struct SameStorage {
+    Incarnation before, after;
+    std::vector<SegmentRef> places;
+  };
+  std::vector<SameStorage> renames_;  // in the order in which they happened
+  uint64_t restarts_ = 0, restored_ = 0, reincarnations_ = 0;
   Seq taken_ = 0;
   std::vector<Record> batch_;
   int failures_left_ = 0;

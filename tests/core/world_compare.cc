@@ -14,9 +14,10 @@ void World::RefreshSegments() {
   serving_.clear();
   for (const SegmentInfo& s : master_->Segments()) {
     const StoreInfo& store = master_->store(s.store);
-    serving_.insert({store.incarnation, s.place});
-    if (store.state != StoreInfo::State::kAway && store.state != StoreInfo::State::kJoining) {
-      segments_.insert({store.incarnation, s.place});
+    const ModelReplica here = Renamed({store.incarnation, s.place});
+    serving_.insert(here);
+    if (!s.expected && store.state != StoreInfo::State::kAway && store.state != StoreInfo::State::kJoining) {
+      segments_.insert(here);
     }
   }
 }
@@ -43,12 +44,18 @@ void World::TakeEvents() {
         if (model_.LeaseOf(object.version) > now().boot_ms) Fail("a leased object was evicted");
         if (object.hard_pin) Fail("a pinned object was evicted");
         if (model_.reads.contains(object.version)) Fail("an object was evicted under a reader");
+        removed_.emplace_back(*it);
         model_.objects.erase(it);
         break;
       }
       case Event::Kind::kExpired:
-        if (it == model_.objects.end()) return Fail("what expired was there: " + id.key);
+        if (it == model_.objects.end()) {
+          // Its last replicas had gone before, of which the core has not told one by one.
+          if (--dropped_early_[id] < 0) return Fail("what expired was there: " + id.key);
+          break;
+        }
         if (it->second.expire_at_ms == 0 || it->second.expire_at_ms > now().wall_ms) Fail("expired before its time");
+        removed_.emplace_back(*it);
         model_.objects.erase(it);
         break;
       case Event::Kind::kReplicaLost: {
@@ -59,7 +66,10 @@ void World::TakeEvents() {
           removed = static_cast<int64_t>(std::erase_if(it->second.replicas, [&](const ModelReplica& r) {
             return !serving_.contains(r) || found_bad_.contains({version, r});
           }));
-          if (it->second.replicas.empty()) model_.objects.erase(it);
+          if (it->second.replicas.empty()) {
+            removed_.emplace_back(*it);
+            model_.objects.erase(it);
+          }
         }
         int64_t& early = dropped_early_[id];
         early += removed - 1;
@@ -85,7 +95,7 @@ void World::CompareKey(const KeyId& id) {
   if (info.expire_at_ms != object.expire_at_ms) return Fail(id.key + " has another time to live");
   std::vector<ModelReplica> got, expected;
   for (const ReplicaInfo& r : info.replicas) {
-    got.push_back({master_->store(r.store).incarnation, r.place});
+    got.push_back(Renamed({master_->store(r.store).incarnation, r.place}));
     if (r.extents.bytes() != StoredBytes(info.size)) Fail("a replica covers the value exactly");
   }
   for (const ModelReplica& r : object.replicas) {
@@ -103,7 +113,7 @@ void World::CheckReader(const Reader& reader) {
     SimStore* store = StoreOf(reader.stores[i]);
     if (store == nullptr) continue;
     // A segment that was given up is not promised to anybody; memory that went bad is found out by its checksum.
-    const ModelReplica replica{reader.stores[i], reader.info.replicas[i].place};
+    const ModelReplica replica = Renamed({reader.stores[i], reader.info.replicas[i].place});
     if (!serving_.contains(replica) || bad_.contains({reader.info.version, replica})) continue;
     const auto right = store->Read(reader.stores[i], reader.info.version, reader.info.replicas[i]);
     if (right.has_value() && !*right) {

@@ -10,8 +10,8 @@ SimStore* World::StoreOf(Incarnation incarnation) {
   return nullptr;
 }
 
-// A new process: other memory, other epochs.
-void World::Restart(SimStore* store) {
+// A new process: other memory, other epochs, unless its memory was kept for it.
+void World::Restart(SimStore* store, bool keep_memory) {
   store->info.incarnation = Incarnation{next_incarnation_++};
   store->up = true;
   store->hung = store->joined = false;
@@ -21,6 +21,8 @@ void World::Restart(SimStore* store) {
   store->close_reports.clear();
   store->views.clear();
   store->items.clear();
+  if (keep_memory) return;
+  store->info.storage_id = "storage-" + std::to_string(next_incarnation_);
   store->memory.clear();
   for (SegmentJoin& s : store->segments) {
     s.epoch = next_epoch_++;
@@ -31,6 +33,8 @@ void World::Restart(SimStore* store) {
 void World::JoinStore(SimStore* store) {
   StoreJoinRequest request;
   request.store = store->info;
+  const auto known = master_->FindStore(store->info.name);
+  const Incarnation before = known.has_value() ? master_->store(*known).incarnation : Incarnation{};
   const auto reply = master_->StoreJoin(request, now());
   if (!reply.ok()) {
     if (reply.error().code() != ErrorCode::kNameInUse) Fail("joining: " + reply.error().ToString());
@@ -57,6 +61,7 @@ void World::JoinStore(SimStore* store) {
   if (!status.ok() && master_->store(store->slot).state != StoreInfo::State::kLeaving) {
     Fail("ready: " + status.error().ToString());
   }
+  if (before && before != store->info.incarnation) Rename(before, *store);
 }
 
 void World::StoreWork() {
@@ -94,7 +99,7 @@ void World::StoreWork() {
     }
     const Status done = master_->StoreDone(store.slot, store.info.incarnation, item.id, item.kind, ok, 0, now());
     if (!done.ok() && done.error().code() != ErrorCode::kNoTask) Fail("done: " + done.error().ToString());
-    if (done.ok() && !ok) found_bad_.insert({item.version, {store.info.incarnation, item.source.place}});
+    if (done.ok() && !ok) found_bad_.insert({item.version, Renamed({store.info.incarnation, item.source.place})});
   }
   store.items.clear();
 }
@@ -110,13 +115,14 @@ void World::DropWork(SimStore* store, std::vector<WorkItem> items) {
 }
 
 void World::StoreFault() {
-  SimStore& store = stores_[Draw(stores_.size())];
+  const uint64_t at = Draw(stores_.size());
+  SimStore& store = stores_[at];
   const uint64_t fault = Draw(6);
   Tell("fault %d of %s", static_cast<int>(fault), store.info.name.c_str());
   switch (fault) {
     case 0:  // killed, and started again
       if (Chance(70)) master_->StoreDisconnected(store.slot, store.info.incarnation, now());
-      Restart(&store);
+      Restart(&store, backed_[static_cast<size_t>(at)] && Chance(60));
       break;
     case 1:  // cut off, unnoticed
       store.up = false;
@@ -174,7 +180,7 @@ void World::Report() {
   const Reader& reader = readers_[Draw(readers_.size())];
   if (reader.stores.empty()) return;
   const size_t at = Draw(reader.stores.size());
-  const ModelReplica replica{reader.stores[at], reader.info.replicas[at].place};
+  const ModelReplica replica = Renamed({reader.stores[at], reader.info.replicas[at].place});
   SimStore* store = StoreOf(reader.stores[at]);
   const auto object = model_.Find(reader.key);
   if (Chance(20) && store != nullptr && store->Memory(replica.place) != nullptr && reader.info.size > 0 &&
