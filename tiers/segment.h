@@ -25,6 +25,10 @@ class Segment {
   virtual bool huge_pages() const = 0;
   // Bytes whose pages are there already; the rest appears on first use. Thread-safe.
   virtual uint64_t populated_bytes() const { return size(); }
+  // Its bytes survive this process, under the same storage id and epoch.
+  virtual bool kept() const { return false; }
+  // The segment goes on under another epoch: what it holds is nobody's any more. Before anything is written under it.
+  virtual Status NoteEpoch(uint32_t /*epoch*/) { return Ok(); }
 };
 
 }  // namespace tiercel::tiers

@@ -20,6 +20,7 @@
 namespace tiercel::config {
 
 enum class HugePages : uint8_t { kNo, kTry, kYes };
+enum class IndexFsync : uint8_t { kNo, kEverySec, kAlways };
 enum class Transport : uint8_t { kShm, kTcp };
 
 struct Settings {
@@ -72,6 +73,9 @@ struct Settings {
   // Memory
   std::vector<uint64_t> dram_bytes;  // a segment each
   HugePages dram_huge_pages = HugePages::kTry;
+  std::string dram_backing;  // directory on tmpfs or hugetlbfs; "no": none
+  bool index = true, index_repair = false;
+  IndexFsync index_fsync = IndexFsync::kEverySec;
   uint64_t view_max_bytes = 0;
 
   // Objects

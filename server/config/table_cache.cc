@@ -59,6 +59,10 @@ void AddMemoryRows(Rows* rows) {
                    "free, else transparent ones where the kernel is set so. yes: from the pool, or the store does not "
                    "start."))
       .immutable = true;
+  rows->Add(Text("dram-backing", "no", "DIR|no", 1024, TIERCEL_FIELD(dram_backing),
+                 "A directory on tmpfs or hugetlbfs in which segments are kept as files, so that a store that is "
+                 "started again offers what it held. Its bytes are allocated at the start."))
+      .immutable = true;
   rows->Add(Size("metadata-max", "", 16 * kMb, 64 * kTb, TIERCEL_FIELD(core.metadata_max_bytes),
                  "Memory for the master's own tables. A put beyond it is refused with -OOM."))
       .default_note = "1/8 of the memory";
@@ -139,8 +143,21 @@ void AddStoreRows(Rows* rows) {
 
 void AddIndexRows(Rows* rows) {
   rows->In(Section::kIndex);
-  rows->Add(Fixed("index", "no",
-                  "Whether metadata survive a restart. This version keeps none: a restarted master starts empty."));
+  rows->Add(Bool("index", "yes", TIERCEL_FIELD(index),
+                 "Whether the master keeps a record of what outlives its process (in dir, under index/), so that a "
+                 "restarted one knows it. no: it starts empty."))
+      .immutable = true;
+  rows->Add(Choice("index-fsync", "everysec",
+                   Names<IndexFsync>{
+                       {"no", IndexFsync::kNo}, {"everysec", IndexFsync::kEverySec}, {"always", IndexFsync::kAlways}},
+                   TIERCEL_FIELD(index_fsync),
+                   "When the index is on the disk. A killed process loses nothing in any case; a power cut at "
+                   "most what is newer than a second (everysec), nothing (always), or what the system likes "
+                   "(no)."))
+      .immutable = true;
+  rows->Add(Bool("index-repair", "no", TIERCEL_FIELD(index_repair),
+                 "Serve what is left of a damaged index. no: refuse to start, and say how much is lost."))
+      .immutable = true;
 }
 
 }  // namespace

@@ -16,7 +16,12 @@ Result<core::SegmentJoin> ReadSegment(const CommandContext& c) {
   TIERCEL_ASSIGN(const int64_t epoch, ReadInteger("epoch", c.arg(5), 0, UINT32_MAX));
   TIERCEL_ASSIGN(const int64_t size, ReadInteger("size", c.arg(6), 0, INT64_MAX));
   OptionReader reader(c.args, 7);
+  bool kept = false;
   while (reader.Next()) {
+    if (reader.Is("KEPT")) {
+      kept = true;
+      continue;
+    }
     if (!reader.Is("WRITTEN")) return reader.Unknown();
     TIERCEL_TRY(reader.Integer(0, size));  // of zones; memory is written anywhere
   }
@@ -24,7 +29,7 @@ Result<core::SegmentJoin> ReadSegment(const CommandContext& c) {
   segment.epoch = static_cast<uint32_t>(epoch);
   segment.size = static_cast<uint64_t>(size);
   segment.in_process = c.state.in_process;
-  segment.outlives_master = segment.tier != Tier::kDram || !c.state.in_process;
+  segment.outlives_master = kept || segment.tier != Tier::kDram || !c.state.in_process;
   return segment;
 }
 

@@ -181,13 +181,15 @@ Command AttachCommand(const std::string& name, Incarnation incarnation) {
 }
 
 Command SegmentCommand(const StoreTarget::SegmentOffer& s) {
-  return {"STORE",
-          "SEGMENT",
-          std::string(TierName(s.tier)),
-          std::to_string(s.place.segment),
-          s.name,
-          std::to_string(s.place.epoch),
-          std::to_string(s.size)};
+  Command command{"STORE",
+                  "SEGMENT",
+                  std::string(TierName(s.tier)),
+                  std::to_string(s.place.segment),
+                  s.name,
+                  std::to_string(s.place.epoch),
+                  std::to_string(s.size)};
+  if (s.kept) command.push_back("KEPT");
+  return command;
 }
 
 Command ReadyCommand(Version closed_below) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "server/node/store_target.h"
 #include "server/node/store_use.h"
 
@@ -129,6 +130,10 @@ bool StoreTarget::DropSegment(SegmentRef place) {
     if (epoch != place.epoch) return place.epoch < epoch;
     slot->ranges.ForgetRefused();
     slot->old_uses = slot->ranges.total_uses();
+    if (const Status noted = slot->segment->NoteEpoch(place.epoch + 1); !noted.ok()) {
+      Log(LogLevel::kWarning, "segment {}: its new epoch is lost if this process is: {}", slot->segment->name(),
+          noted.error().message());
+    }
     slot->epoch.store(place.epoch + 1, std::memory_order_release);
   }
   RevokeWhere([slot](const ActiveUse& use) { return use.slot() == slot; });
@@ -185,7 +190,8 @@ bool StoreTarget::IsClosed(Version put) const {
 std::vector<StoreTarget::SegmentOffer> StoreTarget::Offers() const {
   std::vector<SegmentOffer> offers;
   ForEachSlot([&](Slot* slot) {
-    offers.push_back({slot->segment->tier(), slot->place(), slot->segment->name(), slot->local.size});
+    offers.push_back(
+        {slot->segment->tier(), slot->place(), slot->segment->name(), slot->local.size, slot->segment->kept()});
   });
   return offers;
 }

@@ -101,6 +101,7 @@ class StoreTarget final : public transfer::Target {
     SegmentRef place;
     std::string name;
     uint64_t size = 0;
+    bool kept = false;  // its bytes survive this process
   };
   std::vector<SegmentOffer> Offers() const;
   struct Unpinned {
