@@ -188,7 +188,7 @@ Outcome DoClientKill(CommandContext& c) {
   int64_t killed = 0;
   bool self = false;
   for (const auto& row : c.server.registry.All()) {
-    if (!filter.Matches(*row, c.state.id)) continue;
+    if (!row->kill || !filter.Matches(*row, c.state.id)) continue;
     ++killed;
     if (row->id == c.state.id) {
       self = true;  // after its reply

@@ -35,7 +35,8 @@ struct ClientRow {
   mutable std::mutex mutex;
   std::string user, name, lib_name, lib_version;  // under mutex
 
-  std::function<void()> kill;  // posts to the session's loop; set before the row is published
+  // Posts to the session's loop; set before the row is published. Empty: not a client's, and not to be killed.
+  std::function<void()> kill;
 };
 
 class Registry {

@@ -100,11 +100,9 @@ class ServerImpl final : public Server {
     });
     for (const auto& worker : workers_) worker->BeginDrain();
     WaitUntil(end, [this] {
-      for (const auto& worker : workers_) {
-        worker->BeginDrain();
-        if (!worker->idle()) return false;
-      }
-      return true;
+      if (shared_.clients.load(std::memory_order_relaxed) == 0) return true;
+      for (const auto& worker : workers_) worker->BeginDrain();
+      return false;
     });
   }
 

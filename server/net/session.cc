@@ -40,7 +40,8 @@ Session::Session(Worker* worker, UniqueFd socket, SessionState state, bool from_
   row_->peer_address = state_.peer_address;
   row_->local_address = state_.local_address;
   row_->last_active_ms.store(now.boot_ms, std::memory_order_relaxed);
-  row_->kill = [worker, id = state_.id] { worker->Kill(id); };
+  // An adopted socket cannot be made anew: the store in this process would be cut off for good.
+  if (from_listener_) row_->kill = [worker, id = state_.id] { worker->Kill(id); };
   MarkPublishedUser();
   shared_->registry.Add(row_);
 }
@@ -227,7 +228,8 @@ void Session::Sweep(Times now) {
 }
 
 void Session::BeginDrain() {
-  if (closed_ || closing_) return;
+  // What this process adopted belongs to its store, which has yet to leave.
+  if (closed_ || closing_ || !from_listener_) return;
   if (parking_.reason == WakeReason::kWork) {
     CloseNow();
     return;

@@ -75,7 +75,6 @@ class Worker final : public WakeTarget {
   void Kill(core::ConnectionId id);
   // Any thread: closes connections as soon as they owe nothing.
   void BeginDrain();
-  bool idle() const { return stats_.connections.load(std::memory_order_relaxed) == 0; }
 
   // ---- for sessions, in the loop
   std::span<char> shared_input() { return {input_.get(), kInputBytes}; }

@@ -1,5 +1,8 @@
 // The command-line tool and the examples, run as people run them.
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -56,6 +59,21 @@ TEST_F(Tool, PutsAndGetsFilesAndDirectories) {
   EXPECT_EQ(Read(one), "alpha");
   EXPECT_EQ(Run({"get", "x/a.txt", "-"}).output, "alpha");
   EXPECT_EQ(Run({"ls", "x/deep*"}).output.size(), std::string("x/deep/b.bin\nx/deep/er/empty\n").size());
+}
+
+TEST_F(Tool, AGetDoesNotPutAFileInThePlaceOfADevice) {
+  const fs::path source = dir_.path() / "source", pipe = dir_.path() / "pipe";
+  Write(source, "alpha");
+  ASSERT_EQ(Run({"put", "--key", "a", source.string()}).status, 0);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  EXPECT_EQ(Run({"get", "a", pipe.string()}).status, 0);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  char text[16] = {};
+  EXPECT_EQ(read(reader, text, sizeof(text)), 5);
+  EXPECT_STREQ(text, "alpha");
+  close(reader);
 }
 
 TEST_F(Tool, ExitStatusesTellWhatHappened) {

@@ -167,6 +167,30 @@ TEST(Roles, AnAdoptedConnectionIsTrusted) {
   EXPECT_EQ(client.Text({"PING"}), "+PONG");
 }
 
+// It is the store's in this process, which cannot make another one.
+TEST(Roles, NobodyElseEndsAnAdoptedConnection) {
+  TestServer server;
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  ::fcntl(pair[0], F_SETFL, ::fcntl(pair[0], F_GETFL) | O_NONBLOCK);
+  server.server->AdoptConnection(UniqueFd(pair[0]), {});
+  RawClient store(RawClient::Adopt{pair[1]});
+  const std::string id = store.Text({"CLIENT", "ID"}).substr(1);
+  {
+    RawClient client(server.server->port());
+    EXPECT_EQ(client.Text({"CLIENT", "KILL", "ID", id}), ":0");
+    EXPECT_EQ(client.Text({"CLIENT", "KILL", "TYPE", "normal"}), ":0");
+    EXPECT_EQ(client.Text({"CLIENT", "KILL", "in-process:0"}), "-ERR No such client");
+    RawClient other(server.server->port());
+    EXPECT_EQ(other.Text({"PING"}), "+PONG");
+    EXPECT_EQ(client.Text({"CLIENT", "KILL", "USER", "default"}), ":1") << "clients still end each other";
+    EXPECT_EQ(store.Text({"PING"}), "+PONG");
+  }
+  // Nor does it hold up the end of the server, before which the store takes its leave over it.
+  server.server->Drain(60'000);
+  EXPECT_EQ(store.Text({"PING"}), "+PONG");
+}
+
 class Config final : public ConfigPort {
  public:
   std::vector<Row> Get(std::string_view pattern) const override {

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -56,6 +58,24 @@ TEST(Connection, CallsAndErrorReplies) {
   EXPECT_EQ(unknown->kind, Reply::Kind::kError);
   EXPECT_EQ(unknown->ToError().code(), ErrorCode::kUnknownCommand);
   EXPECT_EQ(connection->pending(), 0u);
+}
+
+// A store must be able to wait for its master at such a moment: its bytes are lost with its process.
+TEST(Connection, SurvivesWithoutDescriptors) {
+  ScriptedServer server(ServeAsRedis);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int next = dup(STDERR_FILENO);
+  ASSERT_GE(next, 0);
+  close(next);
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  auto connection = Connection::Create(To(server));
+  const auto refused = Call(*connection, {"PING"}, 20);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_EQ(CodeOf(refused), ErrorCode::kUnreachable);
+  EXPECT_THAT(TextOf(refused), testing::HasSubstr("Too many open files"));
+  EXPECT_EQ(TextOf(Call(*connection, {"PING"})), "PONG");
 }
 
 TEST(Connection, ReachesV6UnixAndNames) {

@@ -108,6 +108,12 @@ Status WriteFile(const fs::path& path, std::span<const std::byte> bytes) {
   std::error_code error;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
   if (error) return SystemError(path.parent_path().string(), error.value());
+  // A device or a pipe is written to; a rename would put a file in its place, for everybody on the machine.
+  if (const fs::file_status there = fs::status(path, error); fs::exists(there) && !fs::is_regular_file(there)) {
+    UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!fd) return SystemError(path.string(), errno);
+    return WriteAll(fd.get(), bytes, path.string());
+  }
   fs::path temporary = path;
   temporary.replace_filename(".tiercel-" + FormatHex64(RandomId()));
   UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));

@@ -42,6 +42,7 @@ Result<std::vector<SourceFile>> FilesOf(const std::filesystem::path& argument, s
 std::optional<std::filesystem::path> PathBelow(const std::filesystem::path& directory, std::string_view name);
 
 // Written beside its place under another name, then renamed: a reader sees all of it or nothing. Makes directories.
+// What is there and no file (a device, a pipe) is written to as it is.
 Status WriteFile(const std::filesystem::path& path, std::span<const std::byte> bytes);
 Status WriteStandardOutput(std::span<const std::byte> bytes);
 

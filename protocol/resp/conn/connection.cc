@@ -1,6 +1,5 @@
 #include "protocol/resp/conn/connection.h"
 
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,12 +11,6 @@
 
 namespace tiercel::resp {
 namespace {
-
-UniqueFd MakeEvent() {
-  UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  TIERCEL_CHECK(fd.get() >= 0, "no descriptor left for an eventfd");
-  return fd;
-}
 
 void Signal(const UniqueFd& event) {
   const uint64_t one = 1;
@@ -48,8 +41,6 @@ class LeaderConnection::Visit {
 LeaderConnection::LeaderConnection(ConnectionOptions options)
     : options_(std::move(options)),
       peer_(PeerName(options_)),
-      kick_(MakeEvent()),
-      stop_(MakeEvent()),
       backoff_({.first_ms = options_.backoff_first_ms, .cap_ms = options_.backoff_cap_ms}, RandomId()) {}
 
 LeaderConnection::~LeaderConnection() {

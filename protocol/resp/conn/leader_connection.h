@@ -78,6 +78,7 @@ class LeaderConnection final : public Connection {
   };
   Made MakeLink(Deadline deadline);
   void AdoptLocked(Made made);
+  bool MakeEventsLocked();
 
   // ---- drive.cc: asynchronous calls
   void DriveStep(Lock* lock, Deadline deadline);
@@ -86,6 +87,8 @@ class LeaderConnection final : public Connection {
 
   const ConnectionOptions options_;
   const std::string peer_;
+  // Made by the first connector that finds descriptors for them; never again after that, so that a leader and a
+  // connector read them without the mutex. Without a link nobody needs them.
   UniqueFd kick_;  // eventfd: wakes the leader; read by it
   UniqueFd stop_;  // eventfd: readable for good once closed
 

@@ -1,11 +1,13 @@
 // The three roles: sender, leader, connector. Each drops the mutex for its system calls and looks at everything anew
 // when it has it back.
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "base/check.h"
 #include "protocol/resp/conn/dial.h"
@@ -178,6 +180,10 @@ void LeaderConnection::ConnectLocked(Lock* lock, Deadline deadline, std::conditi
     wake->wait_until(*lock, connecting_ ? deadline : std::min(deadline, next_attempt_));
     return;
   }
+  if (!MakeEventsLocked()) {
+    AdoptLocked({.error = Unreachable(peer_, errno)});
+    return;
+  }
   connecting_ = true;
   adopted_ = options_.adopted_fd >= 0;
   lock->unlock();
@@ -187,6 +193,15 @@ void LeaderConnection::ConnectLocked(Lock* lock, Deadline deadline, std::conditi
   AdoptLocked(std::move(made));
   for (Exchange* exchange : queue_) exchange->wake.notify_one();
   driver_wake_.notify_all();
+}
+
+// False, with errno: no descriptor is left. That passes, like a peer that is away, and is tried again like one.
+bool LeaderConnection::MakeEventsLocked() {
+  for (UniqueFd* event : {&kick_, &stop_}) {
+    if (!*event) *event = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!*event) return false;
+  }
+  return true;
 }
 
 LeaderConnection::Made LeaderConnection::MakeLink(Deadline deadline) {
