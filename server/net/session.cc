@@ -227,6 +227,8 @@ void Session::Sweep(Times now) {
 }
 
 void Session::BeginDrain() {
+  // The store of this process still has to take its leave: its connections end with the server.
+  if (!from_listener_) return;
   if (closed_ || closing_) return;
   if (parking_.reason == WakeReason::kWork) {
     CloseNow();
