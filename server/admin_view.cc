@@ -3,22 +3,10 @@
 #include <fmt/format.h>
 
 #include "base/units.h"
+#include "server/net/replica_reply.h"
 
 namespace tiercel::server {
 namespace {
-
-std::string_view StateName(core::StoreInfo::State state) {
-  using State = core::StoreInfo::State;
-  switch (state) {
-    case State::kJoining: return "joining";
-    case State::kServing: return "serving";
-    case State::kSuspect: return "suspect";
-    case State::kAway: return "away";
-    case State::kLeaving: return "leaving";
-    case State::kGone: return "gone";
-  }
-  return "?";
-}
 
 admin::Readiness ReadinessOf(const Sample& sample, bool stopping) {
   if (stopping) return {.ready = false, .reason = "stopping"};
@@ -82,8 +70,9 @@ std::vector<admin::StatusTable> TablesOf(const Sample& sample, net::MasterHost* 
         for (const core::SegmentInfo& segment : segments) {
           if (segment.store == slot) bytes += segment.bytes;
         }
-        stores.rows.push_back({store.name, std::string(StateName(store.state)), store.host, store.data_address,
-                               HumanBytes(bytes.total()), HumanBytes(bytes.live), HumanBytes(bytes.free)});
+        stores.rows.push_back({store.name, std::string(net::StoreStateName(store.state)), store.host,
+                               store.data_address, HumanBytes(bytes.total()), HumanBytes(bytes.live),
+                               HumanBytes(bytes.free)});
       }
     });
     tables.push_back(std::move(stores));

@@ -18,7 +18,9 @@ constexpr int64_t kReadyMs = 3'000;  // a store whose master is not there yet st
 constexpr int64_t kStopGraceMs = 5'000;
 
 int Refuse(const Error& error) {
-  fmt::print(stderr, "tiercel-server: {}\n", error.ToString());
+  // The general word tells people nothing.
+  const bool general = error.word() == InfoOf(ErrorCode::kInternal).word;
+  fmt::print(stderr, "tiercel-server: {}\n", general ? error.message() : error.ToString());
   return 1;
 }
 
@@ -39,7 +41,9 @@ int Run(const config::Settings& settings) {
   auto assembly = Assembly::Build(settings);
   if (!assembly.ok()) return Refuse(assembly.error());
   if (!(*assembly)->WaitReady(kReadyMs)) {
-    Log(LogLevel::kWarning, "the store does not serve yet; it goes on trying to join its master");
+    const std::string place =
+        settings.master_role ? "in this process" : fmt::format("at {}:{}", settings.master_host, settings.master_port);
+    Log(LogLevel::kWarning, "the store does not serve yet; it goes on trying to join its master {}", place);
   }
   fmt::print("{}", (*assembly)->Banner());
   std::fflush(stdout);

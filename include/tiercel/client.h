@@ -8,7 +8,8 @@
 //   auto got = (*client)->Get("key");          // Result<std::optional<Buffer>>: nullopt is a miss
 //
 // Keys are 1 byte to 16 KiB of any bytes, values 0 bytes to 64 GiB. A value is immutable: a put of a key that
-// exists is refused (kAlreadyThere or kConflict in PutResult) unless `replace` is set.
+// exists succeeds without writing when the bytes are the same (PutOutcome::kAlreadyThere), and is refused
+// (ErrorCode::kExists) when they are not, unless `replace` is set.
 //
 // Every byte handed out as good was verified: length and checksums of exactly one version. A miss is not an
 // error. An error says what to do next by Error::action().
@@ -34,7 +35,8 @@
 
 namespace tiercel {
 
-// Which wires may be used. kAuto: shared memory on the store's host, else RDMA, else TCP.
+// Which wires may be used. kAuto: shared memory on the store's host, else TCP. kLocal: stores in this process, for
+// tests. kRdma: no store of this version offers it, so calls fail with kUnreachable.
 enum class TransportChoice : uint8_t { kAuto, kTcp, kShm, kLocal, kRdma };
 
 // What to do with bytes that were read after their lease ran out.
@@ -186,7 +188,8 @@ class Client {
   virtual Result<int64_t> PingMicros() = 0;
 
   // ---- one key
-  // kConflict: error kExists when the key holds other bytes; kInFlight when another writer is at it.
+  // kExists when the key holds other bytes; kInFlight when another writer is at it; kNoSpace, kTooFewHosts, kPinBudget
+  // as the options ask for what is not there.
   virtual Result<PutResult> Put(std::string_view key, std::span<const std::byte> value,
                                 const PutOptions& options = {}) = 0;
   Result<PutResult> Put(std::string_view key, std::string_view value, const PutOptions& options = {}) {

@@ -35,20 +35,23 @@ size_t Distance(std::string_view a, std::string_view b) {
 Error UnknownDirective(const Directive& directive) {
   std::string message = fmt::format("{}: unknown directive {}", directive.Where(), QuoteWord(directive.name));
   const Option* nearest = nullptr;
-  size_t least = 4;
+  // Not nearer than half of the name is no likeness.
+  size_t least = std::min<size_t>(4, directive.name.size() / 2 + 1);
   for (const Option& option : OptionTable()) {
     const size_t distance = directive.name.size() > 64 ? 64 : Distance(directive.name, option.name);
     if (distance >= least) continue;
     least = distance;
     nearest = &option;
   }
-  if (nearest != nullptr) message += "; is " + nearest->name + " meant?";
-  return Bad(message + " --help lists all directives");
+  message += nearest != nullptr ? "; is " + nearest->name + " meant? " : std::string("; ");
+  return Bad(message + "--help lists all directives");
 }
 
 Error Refused(const Directive& directive, const Option& option, const Error& why) {
-  const std::string value = option.secret ? "(hidden)" : JoinWords(directive.words);
-  return Bad(fmt::format("{}: {} {}: {}; allowed: {} {}: {}", directive.Where(), option.name, value, why.message(),
+  const std::string value = option.secret             ? " (hidden)"
+                            : directive.words.empty() ? ""
+                                                      : " " + JoinWords(directive.words);
+  return Bad(fmt::format("{}: {}{}: {}; allowed: {} {}: {}", directive.Where(), option.name, value, why.message(),
                          option.name, option.syntax, option.allowed));
 }
 

@@ -5,7 +5,9 @@
 #include <chrono>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/loop/loop.h"
+#include "server/net/store_watch.h"
 
 namespace tiercel::net {
 
@@ -17,13 +19,19 @@ struct MasterHost::Ticker : std::enable_shared_from_this<MasterHost::Ticker> {
     hurried.store(false, std::memory_order_relaxed);
     int64_t next_ms;
     Times now;
+    std::vector<StoreWatch::Line> lines;
     {
       std::lock_guard guard(stop_mutex);
       if (host == nullptr) return;
       MasterHost::Hold hold(host);
       now = host->Now();
       next_ms = hold.master().Tick(now, kTickSteps);
+      if (now.boot_ms >= next_look_ms) {
+        lines = watch.Look(hold.master());
+        next_look_ms = now.boot_ms + kLookMs;
+      }
     }
+    for (const StoreWatch::Line& line : lines) LogLine(line.level, line.text);
     const int64_t wait_ms = std::clamp<int64_t>(next_ms - now.boot_ms, 0, kLongestMs);
     if (wait_ms == 0) {
       // Work is left: others get the loop and the lock first.
@@ -50,12 +58,15 @@ struct MasterHost::Ticker : std::enable_shared_from_this<MasterHost::Ticker> {
   // What a turn begins (a put with a deadline, a tier above its watermark) is seen at the next tick at the latest.
   static constexpr int64_t kLongestMs = 100;
   static constexpr int64_t kShortestMs = 1;
+  static constexpr int64_t kLookMs = 1'000;  // at most one line a store in this time
 
   std::mutex stop_mutex;  // outside of the core's lock: held by Run over it, and by Stop
   MasterHost* host;
   Loop* const loop;
   asio::steady_timer timer;
   std::atomic<bool> hurried{false};
+  StoreWatch watch;
+  int64_t next_look_ms = 0;
 };
 
 MasterHost::MasterHost(core::Master* master, const Clock* clock) : master_(master), clock_(clock) {}

@@ -60,6 +60,7 @@ class Session final : public Poller::Client {
   bool waits_for_journal() const { return out_.waiting(); }
   void Sweep(Times now);  // once a second
   void BeginDrain();
+  bool from_listener() const { return from_listener_; }
   void CloseNow();
   // Where the worker's lists have it.
   struct Parking {

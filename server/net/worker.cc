@@ -62,6 +62,7 @@ void Worker::Adopt(UniqueFd socket, SessionState state, bool from_listener) {
     auto session = std::make_unique<Session>(this, std::move(socket), std::move(state), from_listener);
     Session* const raw = session.get();
     sessions_.emplace(id, std::move(session));
+    if (from_listener) from_listeners_.fetch_add(1, std::memory_order_relaxed);
     stats_.connections.store(sessions_.size(), std::memory_order_relaxed);
     stats_.connections_received.Add();
     const Status added = poller_.Add(raw->fd(), raw);
@@ -82,6 +83,7 @@ void Worker::Closed(Session* session) {
   if (session->watches_durable()) Unlist(session, WakeReason::kDurable);
   const auto it = sessions_.find(session->id());
   TIERCEL_CHECK(it != sessions_.end());
+  if (session->from_listener()) from_listeners_.fetch_sub(1, std::memory_order_relaxed);
   graveyard_.push_back(std::move(it->second));
   sessions_.erase(it);
   stats_.connections.store(sessions_.size(), std::memory_order_relaxed);

@@ -73,8 +73,9 @@ class Worker final : public WakeTarget {
   void Wake(uint32_t reasons) override;
   // Any thread: closes the connection, if it is still there.
   void Kill(core::ConnectionId id);
-  // Any thread: closes connections as soon as they owe nothing.
+  // Any thread: closes connections of listeners as soon as they owe nothing. idle: none is left.
   void BeginDrain();
+  bool idle() const { return from_listeners_.load(std::memory_order_relaxed) == 0; }
 
   // ---- for sessions, in the loop
   std::span<char> shared_input() { return {input_.get(), kInputBytes}; }
@@ -117,6 +118,7 @@ class Worker final : public WakeTarget {
   StreamHasher hasher_;
 
   std::unordered_map<core::ConnectionId, std::unique_ptr<Session>> sessions_;
+  std::atomic<uint64_t> from_listeners_{0};  // of them; written in the loop
   std::vector<std::unique_ptr<Session>> graveyard_;
   std::vector<Session*> runnable_, running_;  // used up their turn; those of the current pass
   bool run_posted_ = false;

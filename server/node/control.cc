@@ -103,7 +103,7 @@ void Control::WorkLoop() {
   while (!stopping()) {
     const Status ended = RunSession(master);
     if (!EndSession()) return;
-    if (!ended.ok()) NoteFailure(ended.error());
+    if (!ended.ok()) NoteFailure(master, ended.error());
     uint64_t joins = 0;
     {
       std::lock_guard lock(mu_);
@@ -323,7 +323,7 @@ void Control::AnswerItem(uint64_t id, std::string kind, std::optional<ErrorCode>
 
 // One line for a new failure. The same one again is only counted; one of the same kind in other words is told now
 // and then.
-void Control::NoteFailure(const Error& error) {
+void Control::NoteFailure(size_t master, const Error& error) {
   std::string text = error.ToString();
   {
     std::lock_guard lock(mu_);
@@ -334,7 +334,8 @@ void Control::NoteFailure(const Error& error) {
     last_failure_code_ = error.code();
     if (same || (failure_lines_.Admit(clock_.Now().boot_ms) < 0 && same_kind)) return;
   }
-  Log(LogLevel::kWarning, "store {}: {}; trying again", options_.identity.name, text);
+  const MasterEndpoint& endpoint = options_.masters[master];
+  Log(LogLevel::kWarning, "store {} and {}: {}; trying again", options_.identity.name, PlaceOf(endpoint.work), text);
 }
 
 // False when there is to be no other one.

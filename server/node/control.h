@@ -123,7 +123,7 @@ class Control {
   void AnswerItem(uint64_t id, std::string kind, std::optional<ErrorCode> failure, uint64_t bytes);
   void StartVerify(const Order& order);
   void StartDrop(const Order& order);
-  void NoteFailure(const Error& error);
+  void NoteFailure(size_t master, const Error& error);
   bool EndSession();
 
   // control_report.cc: telling, on the report thread; verifying, on its thread.

@@ -99,10 +99,42 @@ TEST_F(Tool, ExitStatusesTellWhatHappened) {
   EXPECT_EQ(Run({"nonsense"}).status, 2);
   EXPECT_EQ(Run({"put"}).status, 2);
   EXPECT_EQ(Run({"put", "-"}).status, 2);
+  EXPECT_EQ(Run({"put", dir_.path().string(), "--key", "k"}).status, 2) << "one key for many files";
+  EXPECT_EQ(Run({"put", file.string(), "--key", ""}).status, 2);
   EXPECT_EQ(Run({"rm"}).status, 2);
+  EXPECT_EQ(Run({"--transport", "pigeon", "ping"}).status, 2);
   EXPECT_EQ(Run({"ping", "--timeout", "soon"}).status, 2);
   EXPECT_EQ(RunProgram({TIERCEL_CLI, "--master", "unix:/nonexistent/s", "--timeout", "100ms", "ping"}).status, 4);
   EXPECT_EQ(RunProgram({TIERCEL_CLI, "--help"}).status, 0);
+}
+
+TEST_F(Tool, RemovesByPrefixAndSaysHowMany) {
+  // More keys than it removes at once.
+  ClientOptions options;
+  options.master = MasterOption(*server_);
+  auto client = Client::Connect(options);
+  ASSERT_TRUE(client.ok());
+  constexpr int kKeys = 1'200;
+  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE((*client)->Put("many/" + std::to_string(i), "v").ok());
+  ASSERT_TRUE((*client)->Put("other", "v").ok());
+  Outcome removed = Run({"rm", "--prefix", "many/"}, true);
+  EXPECT_EQ(removed.status, 0);
+  EXPECT_EQ(removed.output, "1200 removed\n");
+  EXPECT_EQ(Run({"ls"}).output, "other\n");
+  Outcome none = Run({"rm", "--prefix", "many/"}, true);
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.output, testing::HasSubstr("no key begins like this"));
+}
+
+TEST_F(Tool, FailuresAreCountedAndNamedOnce) {
+  const fs::path source = dir_.path() / "source";
+  Write(source / "a", "1");
+  Write(source / "b", "2");
+  EXPECT_EQ(Run({"put", source.string()}).status, 0);
+  Write(source / "b", "3");
+  EXPECT_THAT(Run({"put", source.string()}, true).output, testing::HasSubstr("0 stored, 1 already there, 1 failed"));
+  const std::string absent = (dir_.path() / "absent").string();
+  EXPECT_EQ(Run({"put", absent}, true).output, "tiercel: " + absent + ": No such file or directory\n");
 }
 
 TEST_F(Tool, KeysThatAreNoFilesBelowTheDirectoryAreLeftOut) {
@@ -144,7 +176,9 @@ TEST_F(Tool, PasswordsComeFromTheEnvironmentOrAFile) {
   auto locked = ServerProcess::StartSingle({"--dram", "64mb", "--requirepass", "secret"});
   ASSERT_TRUE(locked.ok()) << locked.error().ToString();
   const std::vector<std::string> ping = {TIERCEL_CLI, "--master", MasterOption(**locked), "ping"};
-  EXPECT_EQ(RunProgram(ping).status, 4);
+  Outcome refused = RunProgram(ping, true);
+  EXPECT_EQ(refused.status, 4);
+  EXPECT_THAT(refused.output, testing::HasSubstr("--password-file"));
   EXPECT_EQ(RunProgram(ping, false, {"TIERCEL_PASSWORD=secret"}).status, 0);
   const fs::path file = dir_.path() / "password";
   Write(file, "secret\n");

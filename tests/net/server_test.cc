@@ -259,6 +259,23 @@ TEST(End, DrainFinishesWhatIsUnderWay) {
   server.server->Stop();
 }
 
+TEST(End, DrainKeepsTheStoreOfThisProcess) {
+  TestServer server;
+  RawClient client(server.server->port());
+  ASSERT_EQ(client.Text({"PING"}), "+PONG");
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+  ::fcntl(pair[0], F_SETFL, ::fcntl(pair[0], F_GETFL) | O_NONBLOCK);
+  server.server->AdoptConnection(UniqueFd(pair[0]), {});
+  RawClient store(RawClient::Adopt{pair[1]});
+  ASSERT_EQ(store.Text({"PING"}), "+PONG");
+  server.server->Drain(30'000);
+  EXPECT_TRUE(client.AtEnd());
+  EXPECT_EQ(store.Text({"PING"}), "+PONG");
+  server.server->Stop();
+  EXPECT_TRUE(store.AtEnd());
+}
+
 TEST(End, StopInTheMiddleOfEverything) {
   for (const bool local : {true, false}) {
     TestServer::Setup setup;

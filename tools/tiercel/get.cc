@@ -17,7 +17,6 @@ constexpr uint64_t kBatchBytes = 64 << 20;
 
 struct GetArguments {
   std::string key, target, prefix;
-  bool by_prefix = false;
 };
 
 // ---- one key
@@ -139,7 +138,7 @@ class Getter {
 
   void Summarize() const {
     const double seconds = static_cast<double>(MonotonicNanos() - start_ns_) / 1e9;
-    fmt::print(stderr, "{} files, {} in {:.2f} s, {}/s\n", files_, HumanBytes(bytes_), seconds,
+    fmt::print(stderr, "{} files written, {} in {:.2f} s, {}/s\n", files_, HumanBytes(bytes_), seconds,
                HumanBytes(static_cast<uint64_t>(static_cast<double>(bytes_) / seconds)));
   }
 
@@ -163,29 +162,30 @@ ExitCode Cat(Session& session, const std::vector<std::string>& keys) {
 
 void AddGet(CLI::App* app, Chosen* chosen) {
   auto arguments = std::make_shared<GetArguments>();
-  auto words = std::make_shared<std::vector<std::string>>();
   CLI::App* command =
       app->add_subcommand("get", "write a value to a file, or all values whose keys begin alike to a directory");
-  command->add_option("arguments", *words, "KEY [FILE|DIR|-]; with --prefix: DIR")->required()->expected(1, 2);
+  command->add_option("key", arguments->key, "KEY; with --prefix: DIR to write to")->type_name("")->required();
+  CLI::Option* target = command
+                            ->add_option("target", arguments->target,
+                                         "FILE, DIR, or - (standard output); by default the last part of KEY. "
+                                         "Missing directories are made")
+                            ->type_name("");
   CLI::Option* prefix = command->add_option("-p,--prefix", arguments->prefix, "all keys that begin with this");
-  command->callback([arguments, words, prefix, chosen] {
-    arguments->by_prefix = prefix->count() > 0;
-    if (arguments->by_prefix) {
-      if (words->size() != 1) throw CLI::ValidationError("--prefix needs one directory");
-      arguments->target = (*words)[0];
-      *chosen = [arguments](Session& session) { return Getter(&session, *arguments).Run(); };
+  command->callback([arguments, target, prefix, chosen] {
+    if (prefix->count() == 0) {
+      *chosen = [arguments](Session& session) { return GetOne(session, *arguments); };
       return;
     }
-    arguments->key = (*words)[0];
-    if (words->size() > 1) arguments->target = (*words)[1];
-    *chosen = [arguments](Session& session) { return GetOne(session, *arguments); };
+    if (target->count() > 0) throw CLI::ValidationError("--prefix needs one directory");
+    arguments->target = arguments->key;
+    *chosen = [arguments](Session& session) { return Getter(&session, *arguments).Run(); };
   });
 }
 
 void AddCat(CLI::App* app, Chosen* chosen) {
   auto keys = std::make_shared<std::vector<std::string>>();
   CLI::App* command = app->add_subcommand("cat", "write values to standard output, one behind the other");
-  command->add_option("key", *keys, "KEY...")->required();
+  command->add_option("key", *keys, "which ones")->type_name("")->required();
   command->callback([keys, chosen] { *chosen = [keys](Session& session) { return Cat(session, *keys); }; });
 }
 

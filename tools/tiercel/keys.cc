@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "base/units.h"
 #include "tools/tiercel/commands.h"
@@ -114,32 +115,64 @@ struct Removal {
   bool by_prefix = false;
 };
 
-ExitCode Remove(Session& session, const Removal& removal) {
-  std::vector<std::string> keys = removal.keys;
-  if (removal.by_prefix) {
-    Status scanned = session.client().Scan(PatternOfPrefix(removal.prefix), [&](std::string_view key) {
-      keys.emplace_back(key);
-      return true;
-    });
-    if (!scanned.ok()) return session.Report("rm", scanned.error());
+class Remover {
+ public:
+  Remover(Session* session, const Removal& removal) : session_(*session), removal_(removal) {}
+
+  ExitCode Run() {
+    if (!removal_.by_prefix) {
+      RemoveSome(removal_.keys);
+    } else if (!RemoveAllOfPrefix()) {
+      return code_;
+    }
+    if (session_.json()) {
+      session_.Print({{"removed", removed_}});
+    } else if (removal_.by_prefix && !session_.quiet()) {
+      fmt::print(stderr, "{} removed\n", removed_);
+    }
+    return code_;
   }
-  ExitCode code = kDone;
-  size_t removed = 0;
-  const std::vector<std::string_view> views(keys.begin(), keys.end());
-  auto results = session.client().RemoveBatch(views);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (!results[i].ok()) {
-      code = Graver(code, session.Report(ShownKey(keys[i]), results[i].error()));
-    } else if (*results[i]) {
-      ++removed;
-    } else if (!removal.by_prefix) {
-      code = Graver(code, session.Report(ShownKey(keys[i]), "not there", kMissing));
+
+ private:
+  // In pieces, so that the number of keys is bounded by nothing here.
+  bool RemoveAllOfPrefix() {
+    std::vector<std::string> keys;
+    Status scanned = session_.client().Scan(PatternOfPrefix(removal_.prefix), [&](std::string_view key) {
+      keys.emplace_back(key);
+      if (keys.size() < kBatchKeys) return true;
+      RemoveSome(std::exchange(keys, {}));
+      return code_ != kInterrupted;
+    });
+    if (!scanned.ok()) {
+      code_ = Graver(code_, session_.Report("rm", scanned.error()));
+      return false;
+    }
+    RemoveSome(keys);
+    if (removed_ == 0 && code_ == kDone) {
+      code_ = session_.Report(ShownKey(removal_.prefix), "no key begins like this", kMissing);
+    }
+    return true;
+  }
+
+  void RemoveSome(const std::vector<std::string>& keys) {
+    const std::vector<std::string_view> views(keys.begin(), keys.end());
+    auto results = session_.client().RemoveBatch(views);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (!results[i].ok()) {
+        code_ = Graver(code_, session_.Report(ShownKey(keys[i]), results[i].error()));
+      } else if (*results[i]) {
+        ++removed_;
+      } else if (!removal_.by_prefix) {
+        code_ = Graver(code_, session_.Report(ShownKey(keys[i]), "not there", kMissing));
+      }
     }
   }
-  if (removal.by_prefix && removed == 0) code = Graver(code, kMissing);
-  if (session.json()) session.Print({{"removed", removed}});
-  return code;
-}
+
+  Session& session_;
+  const Removal& removal_;
+  uint64_t removed_ = 0;
+  ExitCode code_ = kDone;
+};
 
 // ---- exists
 
@@ -165,34 +198,35 @@ void AddList(CLI::App* app, Chosen* chosen) {
   auto listing = std::make_shared<Listing>();
   CLI::App* command = app->add_subcommand("ls", "list keys");
   command->add_option("pattern", listing->pattern, "glob pattern: * ? [a-z] and \\ before what is meant as it is")
+      ->type_name("")
       ->capture_default_str();
-  command->add_flag("-l,--long", listing->details, "with sizes and numbers of copies");
+  command->add_flag("-l,--long", listing->details, "size in bytes, number of copies, key");
   command->callback([listing, chosen] { *chosen = [listing](Session& session) { return List(session, *listing); }; });
 }
 
 void AddStat(CLI::App* app, Chosen* chosen) {
   auto keys = std::make_shared<std::vector<std::string>>();
   CLI::App* command = app->add_subcommand("stat", "show size, version, checksum and places of values");
-  command->add_option("key", *keys, "KEY...")->required();
+  command->add_option("key", *keys, "which ones")->type_name("")->required();
   command->callback([keys, chosen] { *chosen = [keys](Session& session) { return StatKeys(session, *keys); }; });
 }
 
 void AddRemove(CLI::App* app, Chosen* chosen) {
   auto removal = std::make_shared<Removal>();
   CLI::App* command = app->add_subcommand("rm", "remove keys");
-  command->add_option("key", removal->keys, "KEY...");
+  command->add_option("key", removal->keys, "which ones")->type_name("");
   CLI::Option* prefix = command->add_option("-p,--prefix", removal->prefix, "all keys that begin with this");
   command->callback([removal, prefix, chosen] {
     removal->by_prefix = prefix->count() > 0;
     if (removal->by_prefix == !removal->keys.empty()) throw CLI::ValidationError("rm needs keys, or --prefix");
-    *chosen = [removal](Session& session) { return Remove(session, *removal); };
+    *chosen = [removal](Session& session) { return Remover(&session, *removal).Run(); };
   });
 }
 
 void AddExists(CLI::App* app, Chosen* chosen) {
   auto keys = std::make_shared<std::vector<std::string>>();
-  CLI::App* command = app->add_subcommand("exists", "1 or 0 for each key");
-  command->add_option("key", *keys, "KEY...")->required();
+  CLI::App* command = app->add_subcommand("exists", "say 1 or 0 for each key");
+  command->add_option("key", *keys, "which ones")->type_name("")->required();
   command->callback([keys, chosen] { *chosen = [keys](Session& session) { return Exists(session, *keys); }; });
 }
 

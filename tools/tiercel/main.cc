@@ -1,6 +1,6 @@
 // tiercel: puts, gets and looks at values from the command line.
 #include <CLI/CLI.hpp>
-#include <map>
+#include <string>
 
 #include "base/units.h"
 #include "tools/tiercel/commands.h"
@@ -14,6 +14,12 @@ std::string CheckTime(const std::string& text) {
   return ms && *ms > 0 ? "" : "a time such as 500ms, 10s or 5m is needed, not " + text;
 }
 
+TransportChoice TransportNamed(const std::string& name) {
+  if (name == "tcp") return TransportChoice::kTcp;
+  if (name == "shm") return TransportChoice::kShm;
+  return TransportChoice::kAuto;
+}
+
 void AddSettings(CLI::App* app, Settings* settings) {
   ClientOptions& client = settings->client;
   app->add_option("-m,--master", client.master, "HOST:PORT, [V6]:PORT or unix:PATH of the master")
@@ -24,15 +30,16 @@ void AddSettings(CLI::App* app, Settings* settings) {
                   "log in with this password (the environment or a file hides it from other users of this machine)")
       ->envname("TIERCEL_PASSWORD");
   app->add_option("--password-file", settings->password_file, "read the password from the first line of this file");
-  app->add_option("-n,--namespace", client.name_space, "number of the namespace")->capture_default_str();
+  app->add_option("-n,--namespace", client.name_space, "number of the namespace (SELECT of Redis)")
+      ->capture_default_str();
   app->add_option("--location", client.location, "name of the host that this runs on, as stores name theirs");
-  const std::map<std::string, TransportChoice> transports = {{"auto", TransportChoice::kAuto},
-                                                             {"tcp", TransportChoice::kTcp},
-                                                             {"shm", TransportChoice::kShm},
-                                                             {"rdma", TransportChoice::kRdma}};
-  app->add_option("-t,--transport", client.transport, "how bytes move: auto, tcp, shm or rdma")
-      ->transform(CLI::CheckedTransformer(transports, CLI::ignore_case).description(""));
-  app->add_option("--timeout", settings->timeout, "longest time that one operation may take")
+  app->add_option_function<std::string>(
+         "-t,--transport", [&client](const std::string& name) { client.transport = TransportNamed(name); },
+         "how bytes move; auto: shared memory on the store's host, else TCP")
+      ->check(CLI::IsMember({"auto", "tcp", "shm"}))
+      ->type_name("NAME");
+  app->add_option("--timeout", settings->timeout, "longest time that one operation may take: 500ms, 10s, 5m")
+      ->type_name("TIME")
       ->check(CheckTime)
       ->capture_default_str();
   app->add_flag("--json", settings->json, "print JSON, one value a line");
@@ -45,6 +52,7 @@ int Main(int argc, char** argv) {
   Chosen chosen;
   CLI::App app("Puts, gets and looks at values of a Tiercel cache.", "tiercel");
   app.footer(kExitCodesHelp);
+  app.set_version_flag("--version", "tiercel " TIERCEL_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
   AddSettings(&app, &settings);

@@ -33,6 +33,9 @@ class Putter {
         files.push_back({"-", arguments_.prefix + arguments_.key, 0});
         continue;
       }
+      if (!arguments_.key.empty() && std::filesystem::is_directory(source)) {
+        return session_.Report(source, "--key is for a single file, and this is a directory: see --prefix", kUsage);
+      }
       auto found = FilesOf(source, arguments_.prefix);
       if (!found.ok()) return session_.Report(source, found.error());
       files.insert(files.end(), found->begin(), found->end());
@@ -69,6 +72,7 @@ class Putter {
     for (const SourceFile& file : files) {
       auto bytes = file.path == "-" ? FileBytes::LoadStandardInput() : FileBytes::Load(file.path);
       if (!bytes.ok()) {
+        ++failed_;
         code_ = Graver(code_, session_.Report(file.path.string(), bytes.error()));
         continue;
       }
@@ -85,12 +89,13 @@ class Putter {
 
   void Tell(const PutItem& item, const Result<PutResult>& result) {
     if (!result.ok()) {
+      ++failed_;
       code_ = Graver(code_, session_.Report(ShownKey(item.key), result.error()));
       return;
     }
     const bool stored = result->outcome == PutOutcome::kStored;
     ++(stored ? stored_ : there_);
-    bytes_ += item.value.size();
+    if (stored) bytes_ += item.value.size();
     if (session_.json()) {
       session_.Print({{"key", item.key},
                       {"size", item.value.size()},
@@ -102,14 +107,16 @@ class Putter {
 
   void Summarize() const {
     const double seconds = static_cast<double>(MonotonicNanos() - start_ns_) / 1e9;
-    fmt::print(stderr, "{} stored, {} already there, {} in {:.2f} s, {}/s\n", stored_, there_, HumanBytes(bytes_),
-               seconds, HumanBytes(static_cast<uint64_t>(static_cast<double>(bytes_) / seconds)));
+    fmt::print(stderr, "{} stored, {} already there, {} failed; {} stored in {:.2f} s, {}/s\n", stored_, there_,
+               failed_, HumanBytes(bytes_), seconds,
+               HumanBytes(static_cast<uint64_t>(static_cast<double>(bytes_) / seconds)));
   }
 
   Session& session_;
   const PutArguments& arguments_;
   const int64_t start_ns_ = MonotonicNanos();
-  uint64_t stored_ = 0, there_ = 0, bytes_ = 0;
+  uint64_t stored_ = 0, there_ = 0, failed_ = 0;  // files
+  uint64_t bytes_ = 0;                            // of what was stored
   ExitCode code_ = kDone;
 };
 
@@ -121,22 +128,30 @@ std::string CheckTime(const std::string& text) {
 
 void AddPut(CLI::App* app, Chosen* chosen) {
   auto arguments = std::make_shared<PutArguments>();
-  CLI::App* command = app->add_subcommand(
-      "put", "store files, directories (every file under its path from there), or standard input (-)");
-  command->add_option("source", arguments->sources, "FILE, DIR or -")->required();
+  CLI::App* command = app->add_subcommand("put", "store files, directories, or standard input");
+  command
+      ->add_option(
+          "source", arguments->sources,
+          "FILE (its name is the key), DIR (all files below it; keys are their paths from there), or - (standard "
+          "input; with --key)")
+      ->type_name("")
+      ->required();
   command->add_option("-p,--prefix", arguments->prefix, "goes before every key");
-  command->add_option("-k,--key", arguments->key, "key of a single source, instead of its name");
+  CLI::Option* key = command->add_option("-k,--key", arguments->key, "key of a single source, instead of its name");
   command->add_flag("-r,--replace", arguments->options.replace, "replace what a key holds");
   command->add_option("--replicas", arguments->options.replicas, "copies on different hosts")
       ->check(CLI::Range(1u, kMaxReplicas));
   command->add_flag("--strict", arguments->options.strict_replicas, "refuse when there are fewer hosts than copies");
-  command->add_option("--ttl", arguments->ttl, "time to live")->check(CheckTime);
-  command->add_option("--soft-pin", arguments->soft_pin, "evicted last for this time")->check(CheckTime);
+  command->add_option("--ttl", arguments->ttl, "time to live: 500ms, 10s, 24h")->type_name("TIME")->check(CheckTime);
+  command->add_option("--soft-pin", arguments->soft_pin, "evicted last for this time")
+      ->type_name("TIME")
+      ->check(CheckTime);
   command->add_flag("--hard-pin", arguments->options.hard_pin, "never evicted");
   command->add_option("--prefer", arguments->options.preferred_store, "store to put it on, when it has room");
   command->add_option("--exclude", arguments->options.excluded_store, "store not to put it on");
   command->add_option("--parent", arguments->options.parent, "key of the previous block of a chain");
-  command->callback([arguments, chosen] {
+  command->callback([arguments, key, chosen] {
+    if (key->count() > 0 && arguments->key.empty()) throw CLI::ValidationError("--key: a key has at least one byte");
     const bool input = std::ranges::find(arguments->sources, "-") != arguments->sources.end();
     if (input && (arguments->sources.size() > 1 || arguments->key.empty())) {
       throw CLI::ValidationError("standard input (-) is a single source and needs --key");

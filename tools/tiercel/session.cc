@@ -25,7 +25,10 @@ ExitCode Session::Open() {
   options.connect_timeout_ms = std::min(options.connect_timeout_ms, options.timeout_ms);
   options.name = "tiercel-cli";
   auto client = Client::Connect(options);
-  if (!client.ok()) return Report(options.master, client.error());
+  if (!client.ok()) {
+    if (client.error().code() != ErrorCode::kNoAuth) return Report(options.master, client.error());
+    return Report(options.master, "wants a password: --password-file, or TIERCEL_PASSWORD (and --user)", kNoConnection);
+  }
   client_ = std::move(client).value();
   CloseWhenInterrupted(client_);
   return kDone;
@@ -33,7 +36,12 @@ ExitCode Session::Open() {
 
 ExitCode Session::Report(std::string_view what, const Error& error) const {
   if (Interrupted()) return kInterrupted;
-  return Report(what, error.ToString(), ExitFor(error));
+  // Some sentences begin with what they are about, and the general word tells people nothing.
+  std::string_view why = error.message();
+  const std::string begin = std::string(what) + ": ";
+  if (why.starts_with(begin)) why.remove_prefix(begin.size());
+  const bool general = error.word() == InfoOf(ErrorCode::kInternal).word;
+  return Report(what, general ? std::string(why) : fmt::format("{} {}", error.word(), why), ExitFor(error));
 }
 
 ExitCode Session::Report(std::string_view what, std::string_view why, ExitCode code) const {

@@ -110,7 +110,10 @@ Result<UniqueFd> Dial(const ConnectionOptions& options, Deadline deadline, int s
     if (fd.ok() || fd.error().code() != ErrorCode::kUnreachable) return fd;
     tried += (tried.empty() ? "" : "; ") + fd.error().message();
   }
-  return Error(ErrorCode::kUnreachable, "cannot connect to " + PeerName(options) + ": " + tried);
+  // A single address that was given as such is named once.
+  const std::string peer = PeerName(options);
+  if (tried.starts_with(peer + ": ")) return Error(ErrorCode::kUnreachable, tried);
+  return Error(ErrorCode::kUnreachable, "cannot connect to " + peer + ": " + tried);
 }
 
 }  // namespace tiercel::resp
