@@ -5,6 +5,7 @@
 #include "base/backoff.h"
 #include "base/random.h"
 #include "client/messages.h"
+#include "protocol/resp/version.h"
 
 namespace tiercel::client {
 namespace {
@@ -24,7 +25,7 @@ bool Loading(const std::vector<resp::Reply>& replies) {
 std::vector<std::vector<std::string>> Greeting(uint32_t name_space, const std::string& host_id) {
   std::vector<std::vector<std::string>> greeting;
   if (name_space != 0) greeting.push_back({"SELECT", std::to_string(name_space)});
-  greeting.push_back({"TICKET", "HOST", host_id});
+  greeting.push_back({"TICKET", "HOST", host_id, "PROTO", resp::ControlVersionText(resp::kControlVersion)});
   return greeting;
 }
 

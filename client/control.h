@@ -22,8 +22,8 @@
 
 namespace tiercel::client {
 
-// What every new connection says first, after authentication: the namespace, and where this process runs (so
-// that near replicas are offered first).
+// What every new connection says first, after authentication: the namespace, where this process runs (so
+// that near replicas are offered first), and the version of the conversation, which a master of another major refuses.
 std::vector<std::vector<std::string>> Greeting(uint32_t name_space, const std::string& host_id);
 
 class Control {

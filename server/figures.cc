@@ -90,6 +90,8 @@ constexpr FigureRow kTable[] = {
     FIGURE("Transfer", "closed_idle", kCounter, true, "Connections closed for idleness", s.front.closed_idle),
     FIGURE("Transfer", "closed_protocol_errors", kCounter, true, "Connections closed for protocol errors",
            s.front.closed_protocol_error),
+    FIGURE("Transfer", "versions_refused", kCounter, true, "Clients and stores refused for their protocol's version",
+           s.front.versions_refused),
     FIGURE("Store", "store_segment_bytes", kGauge, false, "Bytes of this store's segments", s.node.segment_bytes),
     FIGURE("Store", "store_reads", kCounter, false, "Reads that this store admitted", s.node.target.reads),
     FIGURE("Store", "store_writes", kCounter, false, "Writes that this store admitted", s.node.target.writes),

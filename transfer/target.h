@@ -60,7 +60,7 @@ class Target {
   virtual Result<PeerIdentity> Authenticate(const Ticket& ticket, const std::string& address) = 0;
 
   // Checks in this order: segment (kUnknownSegment), epoch (kOldEpoch), range in segment (kOutOfRange), grant's
-  // MAC, user, right and place (kBadGrant), range within the grant (kOutOfRange), expiry (kGrantExpired), put
+  // MAC, user, right, place and range within the grant (kBadGrant), expiry (kGrantExpired), put
   // still open (kStalePut), range not in use by another (kInUse).
   // `revoke` (writes and reads) is called at most once, from any thread, when the use must end early: the server
   // stops it, then destroys the Access. It is never called after the Access was destroyed, and never blocks.

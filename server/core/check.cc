@@ -53,7 +53,7 @@ void Master::Impl::TallyObject(uint32_t slot, Tally* tally) const {
     ++tally->ttl;
     TIERCEL_CHECK(ttl.IdAt(o.ttl_place) == slot);
   }
-  if (o.Has(kHardPinned)) tally->hard_pinned[t] += BytesOf(o);
+  if (o.Has(kHardPinned)) tally->hard_pinned[t] += PinnedBytesOf(o);
   if (o.Has(kSoftPinned)) {
     tally->soft_pinned[t] += BytesOf(o);
     ++tally->soft_pins;

@@ -324,6 +324,7 @@ struct Master::Impl {
   uint64_t HardPinBudget(Tier t) const;
   Status CheckPinBudget(Tier t, uint64_t bytes) const;
   uint64_t BytesOf(const Object& o) const;  // of all replicas
+  uint64_t PinnedBytesOf(const Object& o) const;
   void EndSoftPins(Times now, uint32_t* budget);
   void Expire(Times now, uint32_t* budget);
 

@@ -87,6 +87,13 @@ constexpr uint64_t AllocatedBytes(uint64_t size) {
   return (StoredBytes(size) + granule - 1) / granule * granule;
 }
 
+// What a replica counts against the budget of hard pins: the value's own bytes in whole granules, without its block
+// sums, so that a budget of 4 MiB takes a value of 4 MiB.
+constexpr uint64_t PinnedBytes(uint64_t size) {
+  const uint64_t granule = GranuleOf(size);
+  return (size + granule - 1) / granule * granule;
+}
+
 // Appends to `out` the extents as readers and writers see them: exactly StoredBytes(size).
 inline void TrimExtents(const ExtentList& allocated, uint64_t size, ExtentList* out) {
   uint64_t left = StoredBytes(size);

@@ -118,8 +118,7 @@ Status Master::Impl::PutStart(const Caller& caller, const KeyRef& key, uint64_t 
     return Error(ErrorCode::kRetry, "this connection has " + std::to_string(options.max_open_puts_per_connection) +
                                         " puts open: retry after 100 ms");
   }
-  const uint64_t bytes = AllocatedBytes(size);
-  if (how.hard_pin) TIERCEL_TRY(CheckPinBudget(how.tier, bytes * how.replicas));
+  if (how.hard_pin) TIERCEL_TRY(CheckPinBudget(how.tier, PinnedBytes(size) * how.replicas));
   TIERCEL_TRY(MakeMetadataRoom(key.key.size(), existing, now));
 
   const uint32_t slot = puts.Allocate();
@@ -151,7 +150,7 @@ Status Master::Impl::PutStart(const Caller& caller, const KeyRef& key, uint64_t 
   if (how.parent.has_value()) put.parent_hash = KeySeed(key.name_space, *how.parent);
   put.group = how.group;
   if (how.hard_pin) {
-    put.pin_budget_bytes = bytes * put.replicas.size();
+    put.pin_budget_bytes = PinnedBytes(size) * put.replicas.size();
     tier(how.tier).hard_pin_reserved += put.pin_budget_bytes;
   }
   for (const PutReplica& replica : put.replicas) {

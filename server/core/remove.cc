@@ -68,6 +68,7 @@ void Master::Impl::SetPlacement(Object* o) {
 }
 
 uint64_t Master::Impl::BytesOf(const Object& o) const { return AllocatedBytes(o.size) * ReplicaCount(o); }
+uint64_t Master::Impl::PinnedBytesOf(const Object& o) const { return PinnedBytes(o.size) * ReplicaCount(o); }
 
 // ---- unlinking
 
@@ -82,7 +83,7 @@ void Master::Impl::Detach(uint32_t slot) {
     --t.soft_pinned_objects;
   }
   if (o.Has(kHardPinned)) {
-    t.hard_pinned_bytes -= BytesOf(o);
+    t.hard_pinned_bytes -= PinnedBytesOf(o);
     ForEachReplica(o, [&](uint32_t s, bool, const ExtentList*) { segments[s].hard_pinned -= AllocatedBytes(o.size); });
   }
   if (o.Has(kRecorded)) --tables[o.table]->recorded;
@@ -103,7 +104,7 @@ void Master::Impl::Reattach(uint32_t slot, Times now) {
     ++t.soft_pinned_objects;
   }
   if (o.Has(kHardPinned)) {
-    t.hard_pinned_bytes += BytesOf(o);
+    t.hard_pinned_bytes += PinnedBytesOf(o);
     ForEachReplica(o, [&](uint32_t s, bool, const ExtentList*) { segments[s].hard_pinned += AllocatedBytes(o.size); });
   }
   o.Set(kAside, false);

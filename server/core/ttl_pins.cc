@@ -111,10 +111,10 @@ void Master::Impl::SetHardPin(uint32_t slot, bool on) {
   o.Set(kHardPinned, on);
   if (on) {
     Dequeue(slot);
-    t.hard_pinned_bytes += BytesOf(o);
+    t.hard_pinned_bytes += PinnedBytesOf(o);
     ForEachReplica(o, [&](uint32_t s, bool, const ExtentList*) { segments[s].hard_pinned += each; });
   } else {
-    t.hard_pinned_bytes -= BytesOf(o);
+    t.hard_pinned_bytes -= PinnedBytesOf(o);
     ForEachReplica(o, [&](uint32_t s, bool, const ExtentList*) { segments[s].hard_pinned -= each; });
     Enqueue(slot, true);
   }
@@ -138,7 +138,7 @@ Status Master::Impl::PinHard(const KeyRef& key, Times now) {
   const Object& o = objects[slot];
   NoteSeq(o);
   if (o.Has(kHardPinned)) return Ok();
-  TIERCEL_TRY(CheckPinBudget(TierOf(o), BytesOf(o)));
+  TIERCEL_TRY(CheckPinBudget(TierOf(o), PinnedBytesOf(o)));
   const uint8_t old_flags = o.flags;
   SetHardPin(slot, true);
   JournalChange(slot, old_flags, o.expire_at_ms, SoftPinEnd(o));

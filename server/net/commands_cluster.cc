@@ -3,9 +3,11 @@
 
 #include <array>
 
+#include "protocol/resp/version.h"
 #include "server/net/handlers.h"
 #include "server/net/option_reader.h"
 #include "server/net/replica_reply.h"
+#include "server/net/version_refusal.h"
 
 namespace tiercel::net {
 namespace {
@@ -86,9 +88,20 @@ Outcome DoStores(CommandContext& c) {
 Outcome DoTicket(CommandContext& c) {
   OptionReader reader(c.args, 1);
   while (reader.Next()) {
-    if (!reader.Is("HOST")) return c.Fail(reader.Unknown());
+    const bool protocol = reader.Is("PROTO");
+    if (!protocol && !reader.Is("HOST")) return c.Fail(reader.Unknown());
     const Result<std::string_view> text = reader.Text();
     if (!text.ok()) return c.Fail(text.error());
+    if (protocol) {
+      const std::optional<resp::ControlVersion> theirs = resp::ParseControlVersion(*text);
+      if (!theirs) return c.Fail(ErrorCode::kInvalid, "PROTO: must be MAJOR.MINOR");
+      if (theirs->major != resp::kControlVersion.major) {
+        return RefuseVersion(
+            c, fmt::format("the client speaks control protocol {}, this master {}", resp::ControlVersionText(*theirs),
+                           resp::ControlVersionText(resp::kControlVersion)));
+      }
+      continue;
+    }
     const Result<std::string_view> host = ReadName("HOST", *text, kMaxHostBytes);
     if (!host.ok()) return c.Fail(host.error());
     c.state.host_id = *host;

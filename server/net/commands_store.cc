@@ -5,11 +5,13 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "protocol/resp/version.h"
 #include "server/net/data_address.h"
 #include "server/net/handlers.h"
 #include "server/net/option_reader.h"
 #include "server/net/replica_reply.h"
 #include "server/net/store_commands.h"
+#include "server/net/version_refusal.h"
 
 namespace tiercel::net {
 namespace {
@@ -19,7 +21,7 @@ constexpr size_t kMaxHostBytes = 512, kMaxAddressBytes = 300, kMaxSocketBytes = 
 constexpr int64_t kDialTimeoutMs = 1000;
 constexpr int64_t kMaxGraceMs = 24 * 3600'000;
 // What this master speaks with stores.
-constexpr uint32_t kStoreProtocol = 1;
+constexpr uint32_t kStoreProtocol = resp::kControlVersion.major;
 
 Status ReadJoin(const CommandContext& c, core::StoreJoinRequest* request) {
   core::StoreInfo& store = request->store;
@@ -37,8 +39,9 @@ Status ReadJoin(const CommandContext& c, core::StoreJoinRequest* request) {
   store.proto_min = static_cast<uint32_t>(least);
   store.proto_max = static_cast<uint32_t>(most);
   if (least > kStoreProtocol || most < kStoreProtocol) {
-    return Error(ErrorCode::kInvalid, fmt::format("the store speaks protocols {} to {}, this master speaks {}", least,
-                                                  most, kStoreProtocol));
+    return Error(ErrorCode::kNoProto,
+                 fmt::format("store {} speaks control protocols {} to {}, this master {}", store.name, least, most,
+                             resp::ControlVersionText(resp::kControlVersion)));
   }
   store.in_process = c.state.in_process;
   store.user = c.state.user_id;
@@ -88,7 +91,10 @@ std::string GrantKeyText(const GrantKey& key) {
 
 Outcome DoStoreJoin(CommandContext& c) {
   core::StoreJoinRequest request;
-  if (const Status read = ReadJoin(c, &request); !read.ok()) return c.Fail(read.error());
+  if (const Status read = ReadJoin(c, &request); !read.ok()) {
+    if (read.error().code() == ErrorCode::kNoProto) return RefuseVersion(c, read.error().message());
+    return c.Fail(read.error());
+  }
   // A store of this process needs no address to be reached by its own front end, and is not dialled before it serves.
   if (!c.state.in_process) {
     const Status good = CheckDataAddress(request.store.data_address, c.state.peer_ip, c.state.local_address);

@@ -76,6 +76,7 @@ struct ServerFigures {
   uint64_t values_received = 0, values_sent = 0;            // streamed ones
   uint64_t value_bytes_received = 0, value_bytes_sent = 0;  // streamed ones
   uint64_t parked = 0, accept_pauses = 0;
+  uint64_t versions_refused = 0;  // clients and stores of an unknown protocol major
   struct Command {
     std::string name;
     uint64_t calls = 0, usec = 0, failed = 0, rejected = 0;

@@ -51,6 +51,7 @@ void ForEachCount(Figures& figures, F&& f) {
   f(figures.value_bytes_received);
   f(figures.value_bytes_sent);
   f(figures.accept_pauses);
+  f(figures.versions_refused);
 }
 
 void AddCounts(const WorkerStats& stats, ServerFigures* sum) {
@@ -81,6 +82,7 @@ ServerFigures ServerShared::Sum() const {
   ServerFigures sum;
   sum.by_command.resize(resp::kCommandIdCount);
   sum.by_error.resize(kErrorCount + 1);
+  sum.versions_refused = versions_refused.load(std::memory_order_relaxed);
   for (const Worker* worker : workers) {
     const WorkerStats& stats = worker->stats();
     AddCounts(stats, &sum);

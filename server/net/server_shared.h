@@ -44,6 +44,7 @@ struct ServerShared {
   std::atomic<uint32_t> clients{0};  // of listeners
   std::atomic<uint64_t> query_buffer_bytes{0};
   std::atomic<bool> draining{false}, loading{false};
+  mutable std::atomic<uint64_t> versions_refused{0};  // counted by handlers, which see this as const
   // Whether any segment of this process takes puts; looked up again when a put finds no room.
   std::atomic<bool> local_segments{true};
   Registry registry;

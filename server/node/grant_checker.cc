@@ -60,7 +60,7 @@ Status CheckGrant(const transfer::AccessRequest& request, const transfer::PeerId
   if (!grant.version) return BadGrant("the grant names no version");
   if (grant.place != request.place) return BadGrant("the grant is for another segment");
   if (!ExtentsCover(grant.extents, {request.offset, request.length})) {
-    return Error(ErrorCode::kOutOfRange,
+    return Error(ErrorCode::kBadGrant,
                  fmt::format("{}+{} is not within the grant's extents", request.offset, request.length));
   }
   if (master_ms >= grant.expiry_ms) {

@@ -38,7 +38,7 @@ constexpr bool RangeWithin(uint64_t offset, uint64_t length, uint64_t size) {
 // `segment` is nullptr when this store has none of that number. kInvalid, kUnknownSegment, kOldEpoch, kOutOfRange.
 Status CheckPlace(const transfer::AccessRequest& request, const SegmentState* segment);
 
-// kBadGrant, kStaleIncarnation (sealed for another life of this store), kOutOfRange, kGrantExpired.
+// kBadGrant, kStaleIncarnation (sealed for another life of this store), kGrantExpired.
 // `master_ms`: the master's boot clock as this store knows it.
 Status CheckGrant(const transfer::AccessRequest& request, const transfer::PeerIdentity& peer,
                   std::span<const GrantKey> keys, Incarnation store, int64_t master_ms);

@@ -67,7 +67,7 @@ TEST_F(Stores, JoinArguments) {
   ExpectError(join(10, "0"), "ERR", {"proto-max"});
   Words newer = JoinWords("s1", 0xabc, "h1");
   newer[9] = "2", newer[10] = "5";
-  ExpectError(Run(session, DoStoreJoin, newer), "ERR", {"2 to 5"});
+  ExpectError(Run(session, DoStoreJoin, newer), "NOPROTO", {"2 to 5", "1.0"});
   EXPECT_FALSE(session.store.has_value());
   EXPECT_TRUE(master.Stores().empty());
 }

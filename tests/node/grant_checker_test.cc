@@ -145,10 +145,10 @@ TEST_F(GrantCheckerTest, RightsDoNotIncludeEachOther) {
 
 TEST_F(GrantCheckerTest, OneByteMoreThanGranted) {
   request_.length = 0x201;
-  EXPECT_EQ(CodeOf(Check()), ErrorCode::kOutOfRange);
+  EXPECT_EQ(CodeOf(Check()), ErrorCode::kBadGrant);
   request_.offset = 0xFF;
   request_.length = 0x200;
-  EXPECT_EQ(CodeOf(Check()), ErrorCode::kOutOfRange);
+  EXPECT_EQ(CodeOf(Check()), ErrorCode::kBadGrant);
 }
 
 TEST_F(GrantCheckerTest, Expiry) {

@@ -450,7 +450,7 @@ TEST_P(Conformance, T39_GrantsAndAuthentication) {
     op.grant = target().MakeGrant(kind == OpKind::kRead ? Right::kWrite : Right::kRead, kPlace, {64, 4096});
     expect(op, ErrorCode::kBadGrant);
     op.grant = target().MakeGrant(right, kPlace, {64, 4095});
-    expect(op, ErrorCode::kOutOfRange);
+    expect(op, ErrorCode::kBadGrant);
     expect(with(kind, [](Grant* g) { g->key_id ^= 1; }), ErrorCode::kBadGrant);
     expect(with(kind, [](Grant* g) { g->right = static_cast<Right>(static_cast<uint8_t>(g->right) ^ 4); }),
            ErrorCode::kBadGrant);

@@ -209,7 +209,7 @@ TEST_P(Hostile, P13_HostileDataFrames) {
       {{77, 4}, 0, 16, ErrorCode::kUnknownSegment},
       {{kPlace.segment, kPlace.epoch - 1}, 0, 16, ErrorCode::kOldEpoch},
       {kPlace, 0, uint64_t{1} << 40, ErrorCode::kOutOfRange},
-      {kPlace, 8192, 16, ErrorCode::kOutOfRange},
+      {kPlace, 8192, 16, ErrorCode::kBadGrant},
       {kPlace, 0, 0, ErrorCode::kOutOfRange},
   };
   const uint64_t resident = ResidentBytes();

@@ -156,7 +156,7 @@ Result<std::unique_ptr<Access>> TestTarget::Check(const AccessRequest& request, 
   }
   bool covered = false;
   for (const Extent& e : g.extents) covered = covered || inside(e.offset, e.length);
-  if (!covered) return Error(ErrorCode::kOutOfRange, "not in the grant");
+  if (!covered) return Error(ErrorCode::kBadGrant, "not in the grant");
   if (g.expiry_ms < clock_.Now().boot_ms) return Error(ErrorCode::kGrantExpired, "the grant has expired");
   if (write && closed_puts_.contains(g.version.value)) return Error(ErrorCode::kStalePut, "the put is closed");
   for (const TestAccess* other : accesses_) {

@@ -9,6 +9,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "transfer/session/session.h"
 #include "transfer/session/stream_server.h"
 #include "transfer/transport.h"
@@ -53,6 +55,12 @@ void Session::SendError(uint64_t id, const Error& error) {
 void Session::Refuse(const Error& error, bool answer) {
   if (closing_ || cut_) return;
   loop_.target().CountRefusal(error.code());
+  if (error.code() == ErrorCode::kPeerProtocol) {
+    static LogLimiter limiter;
+    if (const int64_t skipped = limiter.Admit(MonotonicNanos() / 1'000'000); skipped >= 0) {
+      Log(LogLevel::kWarning, "data port: {} is refused: {} ({} more like this)", address_, error.message(), skipped);
+    }
+  }
   if (!answer) return Cut();
   closing_ = true;
   ReplyPtr reply = NewReply(0);
