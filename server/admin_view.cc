@@ -16,7 +16,15 @@ admin::Readiness ReadinessOf(const Sample& sample, bool stopping) {
                 "store {} is {}{}{}", sample.node.store_name, node::ControlStateName(sample.node.control.state),
                 sample.node.control.last_failure.empty() ? "" : ": ", sample.node.control.last_failure)};
   }
+  if (sample.is_master && sample.restored.loading) {
+    return {.ready = false, .reason = fmt::format("loading the index: {} records so far", sample.restored.records)};
+  }
   if (sample.is_master && sample.stores_serving == 0) return {.ready = false, .reason = "no store serves"};
+  // Confirming goes on beside serving: what is not confirmed yet is a miss.
+  if (sample.restored.waiting > 0) {
+    return {.ready = true,
+            .reason = fmt::format("{} of {} objects confirmed", sample.restored.confirmed, sample.restored.objects)};
+  }
   return {.ready = true, .reason = ""};
 }
 

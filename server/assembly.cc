@@ -18,7 +18,7 @@
 #include "server/admin_view.h"
 #include "server/core/master.h"
 #include "server/figures.h"
-#include "server/index/committer.h"
+#include "server/index_host.h"
 #include "server/net/master_host.h"
 #include "server/net/server.h"
 #include "server/node/advertise.h"
@@ -26,6 +26,7 @@
 #include "server/node/payload.h"
 #include "server/ports.h"
 #include "server/signals.h"
+#include "tiers/dram/backing.h"
 #include "tiers/dram/dram_segment.h"
 #include "transfer/shm/server.h"
 #include "transfer/tcp/server.h"
@@ -142,10 +143,10 @@ struct Assembly::Parts {
 
   const config::Settings settings;
   config::LiveConfig live;
-  std::unique_ptr<core::Index> index;
+  std::unique_ptr<tiers::Backing> backing;  // outlives the node's segments
   std::unique_ptr<core::Master> master;
   std::unique_ptr<net::MasterHost> host;
-  std::unique_ptr<index::Committer> committer;
+  std::unique_ptr<IndexHost> index;
   std::unique_ptr<node::Node> node;
   SocketPair work_pair, report_pair;  // the front end's ends, until it adopts them
   std::unique_ptr<node::Payload> payload;
@@ -179,41 +180,50 @@ Status Assembly::Parts::Build() {
   TIERCEL_TRY(BuildFrontEnd());
   TIERCEL_TRY(BuildAdmin());
   live.AddListener([this](const auto& before, const auto& after) { return OnChange(before, after); });
+  front->SetLoading(index != nullptr);
   front->Start();
+  if (index != nullptr) TIERCEL_TRY(index->Load(StopRequested));
+  front->SetLoading(false);
   if (embedded()) AdoptNode();
   return node != nullptr ? node->Start() : Ok();
 }
 
 Status Assembly::Parts::BuildMaster() {
-  index = index::MakeNullIndex();
+  TIERCEL_ASSIGN(index, IndexHost::Open(settings));
   core::Options options = settings.core;
   options.journal = index->keeps_records();
   core::Master::Seeds seeds;
-  TIERCEL_ASSIGN(seeds.generation, index::RaiseGeneration(settings.Path("generation")));
+  seeds.generation = index->generation();
   seeds.random = RandomId();
   FillRandom(seeds.grant_master_key);
   master = std::make_unique<core::Master>(options, seeds);
   host = std::make_unique<net::MasterHost>(master.get(), &SystemClock::Get());
-  committer = std::make_unique<index::Committer>(index.get(), master.get(), &host->lock(), &SystemClock::Get(),
-                                                 [this] { host->Progressed(); });
-  host->SetCommitterWake([this] { committer->Wake(); });
+  index->Attach(master.get(), host.get());
   return Ok();
 }
 
 Status Assembly::Parts::BuildNode() {
   std::vector<std::unique_ptr<tiers::Segment>> segments;
+  if (settings.dram_backing != "no") {
+    TIERCEL_ASSIGN(backing, tiers::Backing::Open(settings.dram_backing, settings.store_name));
+  }
   for (size_t i = 0; i < settings.dram_bytes.size(); ++i) {
     tiers::DramOptions options;
     options.name = fmt::format("{}-dram-{}", settings.store_name, i);
     options.id = static_cast<uint32_t>(i);
     options.size = settings.dram_bytes[i];
     options.huge_pages = ToTier(settings.dram_huge_pages);
-    TIERCEL_ASSIGN(auto segment, tiers::CreateDramSegment(options));
+    // Memory that is new has an epoch that no record can name. Half of the range is left for those that orders add.
+    options.epoch = 1 + static_cast<uint32_t>(RandomId() >> 33);
+    TIERCEL_ASSIGN(auto segment,
+                   backing != nullptr ? backing->OpenSegment(options) : tiers::CreateDramSegment(options));
     segments.push_back(std::move(segment));
   }
+  if (backing != nullptr) TIERCEL_TRY(backing->Prune());
   node::NodeOptions options;
   options.store_name = settings.store_name;
   options.host = HostId(settings);
+  if (backing != nullptr) options.storage_id = backing->storage_id();
   options.view_max_bytes = settings.view_max_bytes;
   options.store_timeout_ms = settings.core.store_timeout_ms;
   if (!settings.data_advertise_host.empty()) {
@@ -278,9 +288,9 @@ void Assembly::Parts::BuildPayload() {
 
 Status Assembly::Parts::BuildFrontEnd() {
   config_port = std::make_unique<ConfigBridge>(&live);
-  process_port = std::make_unique<ProcessBridge>();
+  process_port = std::make_unique<ProcessBridge>(index.get());
   figures =
-      std::make_unique<Figures>(Figures::Sources{.host = host.get(), .node = node.get(), .payload = payload.get()});
+      std::make_unique<Figures>(Figures::Sources{.host = host.get(), .index = index.get(), .node = node.get(), .payload = payload.get()});
   std::vector<net::UserSpec> specs;
   for (const auto& words : settings.users) {
     TIERCEL_ASSIGN(auto spec, net::ParseUserDirective(words));

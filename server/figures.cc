@@ -66,6 +66,8 @@ constexpr FigureRow kTable[] = {
     FIGURE("Puts", "puts_revoked", kCounter, true, "Puts given back", s.counters.puts_revoked),
     FIGURE("Puts", "puts_orphaned", kCounter, true, "Puts whose connection closed", s.counters.puts_orphaned),
     FIGURE("Puts", "puts_taken_over", kCounter, true, "Silent or orphaned puts taken over", s.counters.puts_taken_over),
+    FIGURE("Puts", "puts_given_up", kCounter, true, "Orphaned puts given up because others needed their space",
+           s.counters.puts_given_up),
     FIGURE("Puts", "puts_timed_out", kCounter, true, "Puts given up because their deadline had passed",
            s.counters.puts_timed_out),
     FIGURE("Puts", "puts_partial", kCounter, true, "Puts with fewer replicas than asked for", s.counters.puts_partial),
@@ -77,6 +79,28 @@ constexpr FigureRow kTable[] = {
     FIGURE("Stores", "stores_away", kCounter, true, "Times that a store went away", s.counters.stores_away),
     FIGURE("Stores", "stores_gone", kCounter, true, "Stores that were given up", s.counters.stores_gone),
     FIGURE("Stores", "generation", kGauge, true, "Which life of the master this is", s.generation),
+    FIGURE("Index", "index_records", kGauge, true, "Objects of which the index has a record", s.index.records),
+    FIGURE("Index", "index_table_bytes", kGauge, true, "Bytes of the index's tables on disk", s.index.table_bytes),
+    FIGURE("Index", "index_log_bytes", kGauge, true, "Bytes of the index's write-ahead log", s.index.log_bytes),
+    FIGURE("Index", "index_waiting_changes", kGauge, true, "Changes that are not in the index yet", s.index_wait),
+    FIGURE("Index", "index_batches", kCounter, true, "Batches written to the index", s.index.batches),
+    FIGURE("Index", "index_records_written", kCounter, true, "Records written to the index", s.index.records_written),
+    FIGURE("Index", "index_errors", kCounter, true, "Writes, syncs and background work of the index that failed",
+           s.index.write_errors + s.index.sync_errors + s.index.background_errors),
+    FIGURE("Index", "index_resumes", kCounter, true, "Times that the index became writable again", s.index.resumes),
+    FIGURE("Index", "index_readonly", kGauge, true, "1 while the index cannot be written", s.index_read_only ? 1 : 0),
+    FIGURE("Index", "index_lost_records", kGauge, true, "Changes written before the last start and not found by it",
+           s.index.lost_records + s.index.lost_in_tables),
+    FIGURE("Index", "restored_objects", kGauge, true, "Objects that the last start took from the index",
+           s.restored.objects),
+    FIGURE("Index", "restored_confirmed", kGauge, true, "Restored objects that a store has confirmed",
+           s.restored.confirmed),
+    FIGURE("Index", "restored_waiting", kGauge, true, "Restored objects whose stores have not joined yet",
+           s.restored.waiting),
+    FIGURE("Index", "restored_lost", kGauge, true, "Restored objects whose stores came back without them",
+           s.restored.lost),
+    FIGURE("Index", "restored_dropped", kGauge, true, "Records that the last start could not use",
+           s.restored.dropped()),
     FIGURE("Transfer", "value_bytes_received", kCounter, true, "Bytes of large values that came over RESP",
            s.front.value_bytes_received),
     FIGURE("Transfer", "value_bytes_sent", kCounter, true, "Bytes of large values that left over RESP",
@@ -140,9 +164,14 @@ Sample Figures::Take() const {
       for (core::StoreSlot slot : master.Stores()) {
         ++(master.store(slot).state == core::StoreInfo::State::kServing ? sample.stores_serving : sample.stores_other);
       }
-      sample.journal_last = master.last();
-      sample.journal_durable = master.durable();
+      sample.restored = master.restore_figures();
+      sample.index_read_only = master.index_read_only();
+      sample.index_wait = master.last() - master.durable();
     });
+    if (sources_.index != nullptr) {
+      sample.index = sources_.index->figures();
+      sample.saves = sources_.index->saves();
+    }
   }
   if (sources_.node != nullptr) {
     sample.is_store = true;

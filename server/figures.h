@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/index_host.h"
 #include "server/net/master_host.h"
 #include "server/net/ports.h"
 #include "server/net/server.h"
@@ -23,7 +24,11 @@ struct Sample {
   core::TierFigures dram;
   uint64_t metadata_bytes = 0, metadata_max_bytes = 0, open_puts = 0, generation = 0, objects = 0;
   uint64_t stores_serving = 0, stores_other = 0;
-  core::Seq journal_last = 0, journal_durable = 0;
+  core::RestoreFigures restored;
+  bool index_read_only = false;
+  uint64_t index_wait = 0;  // records on their way to the index
+  index::IndexFigures index;
+  IndexHost::Saves saves;
   node::NodeFigures node;
   node::PayloadFigures payload;
   net::ServerFigures front;
@@ -44,6 +49,7 @@ class Figures final : public net::InfoPort {
  public:
   struct Sources {
     net::MasterHost* host = nullptr;  // nullptr: no master's role
+    IndexHost* index = nullptr;       // with the host
     node::Node* node = nullptr;       // nullptr: no store's role
     node::Payload* payload = nullptr;
     net::Server* front = nullptr;  // set when it exists

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/config/live_config.h"
+#include "server/index_host.h"
 #include "server/net/ports.h"
 #include "server/signals.h"
 
@@ -23,7 +24,16 @@ class ConfigBridge final : public net::ConfigPort {
 
 class ProcessBridge final : public net::ProcessPort {
  public:
+  explicit ProcessBridge(IndexHost* index) : index_(index) {}
   void Shutdown() override { RequestStop(); }
+  Status StartSave() override {
+    if (index_ == nullptr) return Error(ErrorCode::kInvalid, "there is nothing to save: this process is no master");
+    return index_->StartSave();
+  }
+  Saves saves() const override { return index_ == nullptr ? Saves{} : index_->saves(); }
+
+ private:
+  IndexHost* const index_;  // nullptr: no master's role
 };
 
 }  // namespace tiercel::server

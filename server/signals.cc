@@ -31,6 +31,12 @@ ProcessEvent WaitForEvent() {
   return signal == SIGHUP ? ProcessEvent::kReopenLog : ProcessEvent::kStop;
 }
 
+bool StopRequested() {
+  sigset_t pending;
+  sigpending(&pending);
+  return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
+}
+
 void RequestStop() { kill(getpid(), SIGTERM); }
 
 }  // namespace tiercel::server

@@ -16,5 +16,7 @@ void BlockSignals();
 ProcessEvent WaitForEvent();
 // Makes WaitForEvent return kStop. Any thread.
 void RequestStop();
+// Whether WaitForEvent would return kStop now; takes nothing away. Any thread.
+bool StopRequested();
 
 }  // namespace tiercel::server

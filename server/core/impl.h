@@ -143,6 +143,7 @@ struct Master::Impl {
   TimeHeap<SetHeldPlace> quarantine;
   FlatMap<Pin> pins;
   PutTable puts;
+  std::deque<uint64_t> orphans;  // versions of orphaned puts, the oldest first; some of them have ended since
   Journal journal;
 
   std::array<TierState, kTierCount> tiers;
@@ -255,6 +256,7 @@ struct Master::Impl {
   void DropPut(uint32_t slot, bool keep_key);
   void EndAtStore(const Put& put, const PutReplica& replica, bool writer_ended, Times now);
   void FillPlan(const Put& put, PutPlan* plan, Times now) const;
+  uint32_t GiveUpOrphans(Times now);
   bool MetadataRoom(size_t key_size) const;
   Status MakeMetadataRoom(size_t key_size, uint32_t spare_slot, Times now);
 

@@ -34,7 +34,7 @@ namespace tiercel::core {
 struct Counters {
   uint64_t lookups_hit = 0, lookups_miss = 0;
   uint64_t puts_created = 0, puts_ended = 0, puts_failed = 0, puts_revoked = 0, puts_orphaned = 0;
-  uint64_t puts_taken_over = 0, puts_timed_out = 0, puts_partial = 0, puts_no_space = 0;
+  uint64_t puts_taken_over = 0, puts_given_up = 0, puts_timed_out = 0, puts_partial = 0, puts_no_space = 0;
   uint64_t evicted_objects = 0, evicted_bytes = 0, evicted_soft_pinned = 0, eviction_dry_runs = 0;
   uint64_t evict_looked_at = 0;
   uint64_t expired_objects = 0, deleted_objects = 0, replaced_objects = 0, lost_objects = 0;
@@ -63,6 +63,11 @@ struct RestoreFigures {
   uint64_t objects = 0;  // taken over
   uint64_t confirmed = 0, waiting = 0, lost = 0;
   std::array<uint64_t, kRestoredKinds> outcomes{};  // of object records, by Restored
+  uint64_t dropped() const {
+    uint64_t sum = 0;
+    for (size_t i = 1; i < outcomes.size(); ++i) sum += outcomes[i];
+    return sum;
+  }
 };
 
 // What changed since the last TakeSignals: the shell wakes whoever waits for it.

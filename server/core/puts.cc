@@ -126,7 +126,8 @@ Status Master::Impl::PutStart(const Caller& caller, const KeyRef& key, uint64_t 
   const PlaceRequest request{size, how.tier, how.replicas, how.strict, how.in_process, how.prefer, how.exclude};
   if (Status placed = Place(request, existing, now, &put.replicas); !placed.ok()) {
     puts.Free(slot);
-    return placed;
+    if (GiveUpOrphans(now) == 0) return placed;
+    return Error(ErrorCode::kRetry, "puts whose writers are gone are being given up: retry after 10 ms");
   }
   put.version = next_version++;
   if (journal.read_only() && options.journal && Recorded(put.replicas)) {
@@ -239,8 +240,24 @@ void Master::Impl::ConnectionClosed(ConnectionId connection, Times now) {
   for (uint32_t slot = puts.FirstOf(connection); slot != 0; slot = puts[slot].connection_next) {
     if (puts[slot].orphan) continue;
     puts[slot].orphan = true;
+    orphans.push_back(puts[slot].version);
     ++counters.puts_orphaned;
   }
+}
+
+// Somebody needs what they hold: their deadline is not waited for. The oldest first, a bounded number; how many.
+uint32_t Master::Impl::GiveUpOrphans(Times now) {
+  constexpr uint32_t kAtOnce = 64;
+  uint32_t given_up = 0;
+  while (!orphans.empty() && given_up < kAtOnce) {
+    const uint32_t slot = puts.FindVersion(orphans.front());
+    orphans.pop_front();
+    if (slot == 0) continue;  // ended otherwise
+    ++given_up;
+    ++counters.puts_given_up;
+    VoidPut(slot, false, now);
+  }
+  return given_up;
 }
 
 }  // namespace tiercel::core

@@ -153,8 +153,12 @@ void PersistenceSection(CommandContext& c, const Snapshot& s, std::string* out) 
   Lines lines(out);
   lines.Add("loading", c.server.loading.load(std::memory_order_relaxed) ? 1 : 0);
   lines.Add("async_loading", 0);
+  const ProcessPort::Saves saves =
+      c.server.ports.process == nullptr ? ProcessPort::Saves{} : c.server.ports.process->saves();
   lines.Add("rdb_changes_since_last_save", 0);
-  lines.Add("rdb_bgsave_in_progress", 0);
+  lines.Add("rdb_bgsave_in_progress", saves.running ? 1 : 0);
+  lines.Add("rdb_last_save_time", saves.last_wall_ms / 1000);
+  lines.Add("rdb_last_bgsave_status", saves.last_failed ? "err" : "ok");
   lines.Add("aof_enabled", 0);
   lines.Add("aof_rewrite_in_progress", 0);
   lines.Add("index_read_only", s.index_read_only ? 1 : 0);

@@ -105,6 +105,21 @@ Outcome DoShutdown(CommandContext& c) {
   return Outcome::kClose;  // as in Redis: no answer but the end of the connection
 }
 
+Outcome DoBgsave(CommandContext& c) {
+  if (c.argc() == 2 && !EqualsIgnoreCase(c.arg(1), "schedule")) return c.FailSyntax();
+  if (c.server.ports.process == nullptr) return c.FailLine("ERR there is nothing to save");
+  const Status started = c.server.ports.process->StartSave();
+  if (!started.ok()) return c.FailLine("ERR " + started.error().message());
+  c.reply.Simple("Background saving started");
+  return Outcome::kDone;
+}
+
+Outcome DoLastsave(CommandContext& c) {
+  const bool knows = c.server.ports.process != nullptr;
+  c.reply.Integer(knows ? c.server.ports.process->saves().last_wall_ms / 1000 : 0);
+  return Outcome::kDone;
+}
+
 Outcome DoCluster(CommandContext& c) { return c.FailLine(resp::kClusterDisabledLine); }
 
 }  // namespace tiercel::net

@@ -52,6 +52,8 @@ constexpr Binding kBindings[] = {
     {CommandId::kConfigResetstat, {DoConfigResetstat, kNone}},
     {CommandId::kConfigHelp, {DoHelp, kNone}},
     {CommandId::kTime, {DoTime, kAny}},
+    {CommandId::kBgsave, {DoBgsave, kNone}},
+    {CommandId::kLastsave, {DoLastsave, kNone}},
     {CommandId::kShutdown, {DoShutdown, kNone}},
     {CommandId::kCluster, {DoCluster, kAny}},
     {CommandId::kMemoryUsage, {DoMemoryUsage, kCore}},

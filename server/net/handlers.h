@@ -44,6 +44,8 @@ Outcome DoConfigGet(CommandContext& c);
 Outcome DoConfigSet(CommandContext& c);
 Outcome DoConfigResetstat(CommandContext& c);
 Outcome DoTime(CommandContext& c);
+Outcome DoBgsave(CommandContext& c);
+Outcome DoLastsave(CommandContext& c);
 Outcome DoShutdown(CommandContext& c);
 Outcome DoCluster(CommandContext& c);
 

@@ -33,6 +33,14 @@ class ProcessPort {
   virtual ~ProcessPort() = default;
   // SHUTDOWN: begins the orderly end and returns at once; the connection gets no answer.
   virtual void Shutdown() = 0;
+  // BGSAVE: begins a copy of the index. kInvalid: there is none; kRetry: one is being made.
+  virtual Status StartSave() = 0;
+  struct Saves {
+    bool running = false;
+    int64_t last_wall_ms = 0;  // of the last good one; 0: none in this run
+    bool last_failed = false;
+  };
+  virtual Saves saves() const = 0;
 };
 
 // Sections of INFO that others fill: appends "name:value\r\n" lines. `section` is lower case; unknown: nothing.

@@ -39,6 +39,11 @@ std::vector<StoreWatch::Line> StoreWatch::Look(const core::Master& master) {
                                                        StoreStateName(store.state), known ? ", was " : "",
                                                        known ? StoreStateName(before) : "")});
   }
+  const core::RestoreFigures restored = master.restore_figures();
+  if (!restored.loading && restored.confirmed != confirmed_) {
+    confirmed_ = restored.confirmed;
+    lines.push_back({LogLevel::kNotice, fmt::format("{} of {} objects confirmed", confirmed_, restored.objects)});
+  }
   return lines;
 }
 

@@ -19,7 +19,7 @@ class StoreWatch {
     LogLevel level;
     std::string text;
   };
-  // What has changed since the last look. Stores of this process are left out: they log by themselves.
+  // What has changed since the last look, and how far a restarted master is. Stores of this process are left out: they log by themselves.
   std::vector<Line> Look(const core::Master& master);
 
  private:
@@ -28,6 +28,7 @@ class StoreWatch {
     core::StoreInfo::State state = core::StoreInfo::State::kGone;
   };
   std::vector<Seen> seen_;  // by slot; as many as the core's table of stores
+  uint64_t confirmed_ = 0;  // of the restored objects, as told last
 };
 
 }  // namespace tiercel::net

@@ -505,5 +505,34 @@ TEST(Put, ClocksReadBeforeTheLockMayBeBehind) {
   ASSERT_TRUE(h.Start("x", 10).ok());
 }
 
+TEST(Put, ThoseWhoseWritersAreGoneMakeWayForOthers) {
+  Options options;
+  options.max_open_puts_per_store = 4;
+  Harness h(options);
+  auto& store = h.AddStore("a", 64 * kKiB);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(h.master->PutStart(h.caller(kAlice, 7), h.Key("o" + std::to_string(i)), kKiB, {}, h.now()).ok());
+  }
+  EXPECT_EQ(h.Start("new", kKiB).error().code(), ErrorCode::kRetry) << "their writers are there";
+  EXPECT_EQ(h.master->counters().puts_given_up, 0u);
+  h.master->ConnectionClosed(7, h.now());
+  EXPECT_EQ(h.Start("new", kKiB).error().code(), ErrorCode::kRetry) << "their store has to close them first";
+  EXPECT_EQ(h.master->counters().puts_given_up, 4u);
+  EXPECT_EQ(h.master->open_puts(), 0u);
+  h.Work(store);
+  EXPECT_TRUE(h.Start("new", kKiB).ok());
+}
+
+TEST(Put, SpaceOfThoseWhoseWritersAreGoneIsHadAtOnce) {
+  Harness h;
+  auto& store = h.AddStore("a", 64 * kKiB);
+  ASSERT_TRUE(h.master->PutStart(h.caller(kAlice, 7), h.Key("big"), 60 * kKiB, {}, h.now()).ok());
+  EXPECT_EQ(h.Start("new", 60 * kKiB).error().code(), ErrorCode::kNoSpace);
+  h.master->ConnectionClosed(7, h.now());
+  EXPECT_EQ(h.Start("new", 60 * kKiB).error().code(), ErrorCode::kRetry);
+  h.Work(store);
+  EXPECT_TRUE(h.Start("new", 60 * kKiB).ok());
+}
+
 }  // namespace
 }  // namespace tiercel::core

@@ -31,6 +31,7 @@ struct Totals {
     counts["puts ended"] += c.puts_ended;
     counts["puts failed"] += c.puts_failed;
     counts["puts taken over"] += c.puts_taken_over;
+    counts["puts given up"] += c.puts_given_up;
     counts["puts timed out"] += c.puts_timed_out;
     counts["puts without space"] += c.puts_no_space;
     counts["partial placements"] += c.puts_partial;

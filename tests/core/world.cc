@@ -117,7 +117,10 @@ void World::StartPut() {
   }
   // A takeover happens before anything that may fail.
   if (rival != clients_.end()) rival->over = true;
-  if (!plan.ok()) return;
+  if (!plan.ok()) {
+    if (plan.error().code() == ErrorCode::kRetry) ForgetGivenUp();
+    return;
+  }
   if (plan->outcome != PutOutcome::kCreated) return Fail("nothing is in the way of the put");
   if (plan->put <= newest_put_) return Fail("versions rise");
   newest_put_ = plan->put;
@@ -440,6 +443,16 @@ void World::Tick() {
   const int64_t next = master_->Tick(now(), static_cast<uint32_t>(1 + Draw(200)));
   if (next < now().boot_ms) Fail("the next time is not in the past");
   ForgetEndedPuts();
+}
+
+// Puts whose writers are gone may be given up when somebody else needs their space.
+void World::ForgetGivenUp() {
+  for (Client& c : clients_) {
+    if (c.over || !c.orphan) continue;
+    Caller stranger = c.caller;
+    stranger.user = 99;
+    if (master_->PutRenew(stranger, c.put, now()).error().code() == ErrorCode::kNoPut) c.over = true;
+  }
 }
 
 // The master's word decides which puts ran into their deadline; whether it may have is checked.

@@ -100,6 +100,7 @@ class World {
   void RefreshSegments();
   void TakeEvents();
   void ForgetEndedPuts();
+  void ForgetGivenUp();
   void Compare();
   void CompareKey(const KeyId& id);
   void CheckReader(const Reader& reader);

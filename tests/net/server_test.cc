@@ -211,8 +211,31 @@ class Config final : public ConfigPort {
 class Process final : public ProcessPort {
  public:
   void Shutdown() override { asked = true; }
+  Status StartSave() override {
+    if (now.running) return Error(ErrorCode::kRetry, "Background save already in progress");
+    now.running = true;
+    return Ok();
+  }
+  Saves saves() const override { return now; }
+  Saves now{};
   std::atomic<bool> asked{false};
 };
+
+TEST(Ports, SavingBeginsInTheBackgroundAndIsReported) {
+  Process process;
+  TestServer::Setup setup;
+  setup.process = &process;
+  TestServer server(setup);
+  RawClient client(server.server->port());
+  EXPECT_EQ(client.Text({"LASTSAVE"}), ":0");
+  EXPECT_EQ(client.Text({"BGSAVE", "NONSENSE"}), "-ERR syntax error");
+  EXPECT_EQ(client.Text({"BGSAVE"}), "+Background saving started");
+  EXPECT_THAT(client.Text({"BGSAVE", "SCHEDULE"}), testing::HasSubstr("already in progress"));
+  EXPECT_THAT(client.Text({"INFO", "persistence"}), testing::HasSubstr("rdb_bgsave_in_progress:1"));
+  process.now = {.running = false, .last_wall_ms = 1'700'000'000'500, .last_failed = false};
+  EXPECT_EQ(client.Text({"LASTSAVE"}), ":1700000000");
+  EXPECT_THAT(client.Text({"INFO", "persistence"}), testing::HasSubstr("rdb_last_save_time:1700000000"));
+}
 
 TEST(Ports, ConfigAndShutdown) {
   Config config;
