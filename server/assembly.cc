@@ -227,8 +227,11 @@ Status Assembly::Parts::BuildNode() {
   options.view_max_bytes = settings.view_max_bytes;
   options.store_timeout_ms = settings.core.store_timeout_ms;
   if (!settings.data_advertise_host.empty()) {
-    const uint16_t port = settings.data_advertise_port != 0 ? settings.data_advertise_port : settings.data_port;
-    options.data_advertise = node::FormatHostPort({settings.data_advertise_host, port});
+    // Without a port the node takes the one that its data port has got, which `data-port 0` leaves to the system.
+    options.data_advertise = settings.data_advertise_host;
+    if (settings.data_advertise_port != 0) {
+      options.data_advertise = node::FormatHostPort({settings.data_advertise_host, settings.data_advertise_port});
+    }
   }
   TIERCEL_ASSIGN(node::MasterEndpoint endpoint, MasterOfNode());
   options.masters.push_back(std::move(endpoint));

@@ -22,13 +22,46 @@ std::string CheckAddress(const std::string& word) {
 
 template <typename Field>
 Option Binds(std::string_view name, std::string_view default_words, Field field, std::string_view help) {
-  return List(name, default_words, "ADDRESS...", "1 to 16 addresses or names; - before one: it may be missing",
-              kMaxBinds, &CheckAddress, field, help);
+  Option option = List(name, default_words, "ADDRESS...", "1 to 16 addresses or names; - before one: it may be missing",
+                       kMaxBinds, &CheckAddress, field, help);
+  // IPv6 addresses may stand in brackets, as the server prints them.
+  option.set = [set = option.set](Words words, Settings* settings) {
+    std::vector<std::string> plain(words.begin(), words.end());
+    for (std::string& word : plain) {
+      const size_t open = word.starts_with('-') ? 1 : 0;
+      if (word.size() < open + 2 || word[open] != '[' || word.back() != ']') continue;
+      word = word.substr(0, open) + word.substr(open + 1, word.size() - open - 2);
+    }
+    return set(plain, settings);
+  };
+  return option;
 }
 
 template <typename Field>
 Option Port(std::string_view name, std::string_view default_words, int64_t min, Field field, std::string_view help) {
   return Integer(name, default_words, min, 65535, field, help);
+}
+
+// Takes an address as the server itself prints it, "HOST:PORT" or "[V6]:PORT", apart into two words; brackets go.
+std::vector<std::string> HostAndPortWords(Words words) {
+  std::string_view host = words[0];
+  std::vector<std::string> parts;
+  const size_t close = host.starts_with('[') ? host.find(']') : std::string_view::npos;
+  if (close != std::string_view::npos) {
+    parts.emplace_back(host.substr(1, close - 1));
+    host.remove_prefix(close + 1);
+    if (host.starts_with(':')) {
+      parts.emplace_back(host.substr(1));
+    } else if (!host.empty()) {
+      return {words.begin(), words.end()};  // neither: as it stands, to be refused
+    }
+  } else if (const size_t colon = host.find(':'); colon != std::string_view::npos && host.rfind(':') == colon) {
+    parts = {std::string(host.substr(0, colon)), std::string(host.substr(colon + 1))};
+  } else {
+    parts.emplace_back(host);
+  }
+  parts.insert(parts.end(), words.begin() + 1, words.end());
+  return parts;
 }
 
 // HOST PORT, or HOST alone where `port_needed` is false. Not set: an empty host and port 0.
@@ -38,9 +71,14 @@ Option HostAndPort(std::string_view name, bool port_needed, HostField host, Port
                 .syntax = port_needed ? "HOST PORT" : "HOST [PORT]",
                 .allowed = "a host name or address and a port from 1 to 65535",
                 .help = std::string(help),
-                .min_words = size_t{port_needed ? 2u : 1u},
+                .min_words = 1,
                 .max_words = 2};
-  option.set = [=](Words words, Settings* settings) -> Status {
+  option.set = [=](Words given, Settings* settings) -> Status {
+    const std::vector<std::string> words = HostAndPortWords(given);
+    if (port_needed && words.size() < 2) return Bad("wrong number of arguments: 1 given");
+    if (words.size() > 2 || words[0].find_first_of("[]") != std::string::npos) {
+      return Bad("must be a host and at most one port");
+    }
     if (std::string why = CheckAddress(words[0]); !why.empty() || words[0].starts_with('-')) {
       return Bad("the host must be an address or a host name");
     }

@@ -93,7 +93,10 @@ void Cluster::WaitForStores(size_t serving) const {
   }));
 }
 
-void FlipBit(const ServerProcess& server, uint64_t segment_offset) {
+namespace {
+
+// The memory of a server's DRAM segment, opened behind its back, and where in its process the segment begins.
+std::pair<UniqueFd, off_t> OpenSegment(const ServerProcess& server, uint64_t bytes_needed) {
   const std::string proc = "/proc/" + std::to_string(server.pid());
   // The segment is the largest mapping of a memfd that can be written.
   std::ifstream maps(proc + "/maps");
@@ -105,11 +108,28 @@ void FlipBit(const ServerProcess& server, uint64_t segment_offset) {
     std::istringstream(line) >> std::hex >> start >> dash >> end;
     if (end - start > best_size) best_start = start, best_size = end - start;
   }
-  ASSERT_GT(best_size, segment_offset) << "no segment is mapped";
-  const UniqueFd memory(open((proc + "/mem").c_str(), O_RDWR | O_CLOEXEC));
-  ASSERT_TRUE(memory) << "the memory of another process cannot be opened";
+  EXPECT_GE(best_size, bytes_needed) << "no segment is mapped";
+  UniqueFd memory(open((proc + "/mem").c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_TRUE(memory) << "the memory of another process cannot be opened";
+  return {std::move(memory), static_cast<off_t>(best_start)};
+}
+
+}  // namespace
+
+void SwapBytes(const ServerProcess& server, uint64_t a, uint64_t b, uint64_t length) {
+  const auto [memory, start] = OpenSegment(server, std::max(a, b) + length);
+  std::vector<std::byte> first(length), second(length);
+  const auto size = static_cast<ssize_t>(length);
+  ASSERT_EQ(pread(memory.get(), first.data(), length, start + static_cast<off_t>(a)), size);
+  ASSERT_EQ(pread(memory.get(), second.data(), length, start + static_cast<off_t>(b)), size);
+  ASSERT_EQ(pwrite(memory.get(), second.data(), length, start + static_cast<off_t>(a)), size);
+  ASSERT_EQ(pwrite(memory.get(), first.data(), length, start + static_cast<off_t>(b)), size);
+}
+
+void FlipBit(const ServerProcess& server, uint64_t segment_offset) {
+  const auto [memory, start] = OpenSegment(server, segment_offset + 1);
   unsigned char byte = 0;
-  const auto place = static_cast<off_t>(best_start + segment_offset);
+  const auto place = start + static_cast<off_t>(segment_offset);
   ASSERT_EQ(pread(memory.get(), &byte, 1, place), 1);
   byte ^= 0x10;
   ASSERT_EQ(pwrite(memory.get(), &byte, 1, place), 1);

@@ -57,6 +57,9 @@ std::vector<std::byte> Bytes(size_t size, uint64_t seed);
 // Changes one bit at this offset of a server's DRAM segment, behind its back.
 void FlipBit(const ServerProcess& server, uint64_t segment_offset);
 
+// Exchanges two ranges of a server's DRAM segment: as if the places of their objects had been exchanged in its tables.
+void SwapBytes(const ServerProcess& server, uint64_t a, uint64_t b, uint64_t length);
+
 // Runs a program to its end; its exit status and what it wrote to standard output (and error, when asked).
 struct Outcome {
   int status = -1;

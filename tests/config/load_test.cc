@@ -30,6 +30,35 @@ TEST_F(LoadTest, WithNothingGivenAMasterAndAStoreRunOnThisHost) {
   EXPECT_EQ(settings.core.lease_ttl_ms, 10'000);
 }
 
+// P-10: what the server prints can be pasted back.
+TEST_F(LoadTest, AddressesInBrackets) {
+  Settings settings = MustLoad({"--bind", "[::1]", "-[::]", "10.0.0.1", "--data-advertise", "[fd00::1]:7711"});
+  EXPECT_THAT(settings.binds, ElementsAre("::1", "-::", "10.0.0.1"));
+  EXPECT_EQ(settings.data_advertise_host, "fd00::1");
+  EXPECT_EQ(settings.data_advertise_port, 7711);
+  const struct {
+    const char* text;
+    const char* host;
+    uint16_t port;
+  } given[] = {{"fd00::1", "fd00::1", 0},
+               {"[fd00::1]", "fd00::1", 0},
+               {"store.example:99", "store.example", 99},
+               {"10.0.0.1:7380", "10.0.0.1", 7380},
+               {"10.0.0.1", "10.0.0.1", 0}};
+  for (const auto& one : given) {
+    settings = MustLoad({"--data-advertise", one.text});
+    EXPECT_EQ(settings.data_advertise_host, one.host) << one.text;
+    EXPECT_EQ(settings.data_advertise_port, one.port) << one.text;
+  }
+  settings = MustLoad({"--roles", "store", "--master", "[::1]:7379"});
+  EXPECT_EQ(settings.master_host, "::1");
+  EXPECT_EQ(settings.master_port, 7379);
+  for (const char* bad : {"[::1]x", "[::1]:0", "host:", "host:70000", "[]:1", ":1"}) {
+    EXPECT_THAT(Refusal({"--data-advertise", bad}), HasSubstr("data-advertise")) << bad;
+  }
+  EXPECT_THAT(Refusal({"--roles", "store", "--master", "host"}), HasSubstr("master"));
+}
+
 TEST_F(LoadTest, DramDefaultsToWhatABusyMachineHas) {
   environment_.memory = {.total_bytes = 64 * kGiB, .available_bytes = 5 * kGiB + 3 * kMiB};
   EXPECT_THAT(MustLoad({}).dram_bytes, ElementsAre((5 * kGiB / 2 + 3 * kMiB / 2) / (2 * kMiB) * (2 * kMiB)));

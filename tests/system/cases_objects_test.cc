@@ -301,7 +301,7 @@ TEST_F(CasesOfObjects, O38_ReplaceWithAnotherSizeAndWithoutRoom) {
 
 // O-39, O-40 by commands: revoked and dropped replaces leave the old version; a closed connection's is taken over.
 TEST_F(CasesOfObjects, O39_O40_AReplaceThatFailsLosesNothing) {
-  Start({"--dram", "64mb"});
+  Start({"--dram", "64mb", "--lease-ttl", "200ms"});
   ASSERT_TRUE(client_->Put("k", Value(kMiB, 1)).ok());
   const uint64_t v1 = (*client_->Stat("k"))->version.value;
   const int64_t free = TierField(*redis_, "free");
