@@ -152,6 +152,7 @@ struct Assembly::Parts {
   std::unique_ptr<node::Payload> payload;
   std::unique_ptr<ConfigBridge> config_port;
   std::unique_ptr<ProcessBridge> process_port;
+  std::unique_ptr<GenerationFile> generation_port;
   std::unique_ptr<Figures> figures;
   std::unique_ptr<net::Server> front;
   std::atomic<bool> stopping{false};
@@ -292,6 +293,7 @@ void Assembly::Parts::BuildPayload() {
 Status Assembly::Parts::BuildFrontEnd() {
   config_port = std::make_unique<ConfigBridge>(&live);
   process_port = std::make_unique<ProcessBridge>(index.get());
+  generation_port = std::make_unique<GenerationFile>(settings.Path("generation"));
   figures =
       std::make_unique<Figures>(Figures::Sources{.host = host.get(), .index = index.get(), .node = node.get(), .payload = payload.get()});
   std::vector<net::UserSpec> specs;
@@ -313,8 +315,11 @@ Status Assembly::Parts::BuildFrontEnd() {
   options.version = TIERCEL_VERSION;
   options.config_file = settings.file;
   options.limits = LimitsOf(settings);
-  net::Ports ports{
-      .payload = payload.get(), .config = config_port.get(), .process = process_port.get(), .info = figures.get()};
+  net::Ports ports{.payload = payload.get(),
+                   .config = config_port.get(),
+                   .process = process_port.get(),
+                   .info = figures.get(),
+                   .generation = generation_port.get()};
   TIERCEL_ASSIGN(front, net::Server::Create(options, ports, std::move(users), host.get()));
   figures->SetFront(front.get());
   return Ok();

@@ -1,12 +1,16 @@
 // What the front end asks of the rest of the process, answered by the configuration and the main program.
 #pragma once
 
+#include <mutex>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/config/live_config.h"
 #include "server/index_host.h"
+#include "server/index/committer.h"
 #include "server/net/ports.h"
 #include "server/signals.h"
 
@@ -34,6 +38,20 @@ class ProcessBridge final : public net::ProcessPort {
 
  private:
   IndexHost* const index_;  // nullptr: no master's role
+};
+
+// The generation file; several loops may have to write it.
+class GenerationFile final : public net::GenerationPort {
+ public:
+  explicit GenerationFile(std::string path) : path_(std::move(path)) {}
+  Status KeepAtLeast(uint64_t generation) override {
+    std::lock_guard lock(mutex_);
+    return index::KeepGeneration(path_, generation);
+  }
+
+ private:
+  const std::string path_;
+  std::mutex mutex_;
 };
 
 }  // namespace tiercel::server

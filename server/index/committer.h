@@ -33,4 +33,7 @@ std::unique_ptr<core::Index> MakeNullIndex();
 // returns it. kIo with the path when that fails; kInvalid when the file holds something else.
 Result<uint64_t> RaiseGeneration(const std::string& file, uint64_t at_least = 1);
 
+// Writes `generation` into the file, as durably, unless the number there is that high already.
+Status KeepGeneration(const std::string& file, uint64_t generation);
+
 }  // namespace tiercel::index

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/check.h"
 #include "base/fd.h"
 #include "base/units.h"
 #include "server/index/committer.h"
@@ -68,6 +69,12 @@ Result<uint64_t> RaiseGeneration(const std::string& file, uint64_t at_least) {
   }
   TIERCEL_TRY(ReplaceFile(file, std::to_string(generation) + "\n"));
   return generation;
+}
+
+Status KeepGeneration(const std::string& file, uint64_t generation) {
+  TIERCEL_CHECK(generation >= 1 && generation <= kMaxGeneration);
+  TIERCEL_ASSIGN(const uint64_t before, ReadGeneration(file));
+  return before >= generation ? Ok() : ReplaceFile(file, std::to_string(generation) + "\n");
 }
 
 }  // namespace tiercel::index

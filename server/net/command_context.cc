@@ -29,6 +29,14 @@ Outcome CommandContext::FailNotInteger() { return FailLine(resp::kNotAnIntegerLi
 
 Outcome CommandContext::FailArity() { return Fail(resp::ArityError(*spec)); }
 
+Error IndexReadOnlyError() { return Error(ErrorCode::kIndexReadOnly, "the index cannot be written at the moment"); }
+
+bool CommandContext::IndexReadOnly() {
+  if (!master().index_read_only()) return false;
+  Fail(IndexReadOnlyError());
+  return true;
+}
+
 Outcome CommandContext::Finish(const Status& status) {
   if (!status.ok()) return Fail(status.error());
   reply.Simple("OK");

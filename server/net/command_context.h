@@ -85,6 +85,9 @@ class CommandContext {
   Outcome FailSyntax();                     // ERR syntax error
   Outcome FailNotInteger();                 // ERR value is not an integer or out of range
   Outcome FailArity();                      // ERR wrong number of arguments for 'x' command
+  // True, and -INDEXRO is replied, while the index cannot be written. Asked before changes by handlers whose calls of
+  // the core answer only whether the key was there.
+  bool IndexReadOnly();
   // A Status or Result that failed, else +OK.
   Outcome Finish(const Status& status);
 
@@ -109,18 +112,23 @@ class CommandContext {
     hold.Release();
     f();
     hold.Acquire();
+    if (undone_ == 0 && waited_ != 0 && master().WasUndone(waited_)) undone_ = waited_;
     master().BeginCommand();
   }
 
   // ---- for the session
   core::Seq waited() const { return waited_; }
+  core::Seq undone() const { return undone_; }  // of waited(), before the lock was given away last; 0: none
   void set_first_key(const core::KeyRef* key) { first_key_ = key; }
 
  private:
   Session* const session_;
   const core::KeyRef* first_key_ = nullptr;
-  core::Seq waited_ = 0;
+  core::Seq waited_ = 0, undone_ = 0;
 };
+
+// What changes are refused with while the index cannot be written.
+Error IndexReadOnlyError();
 
 using Handler = Outcome (*)(CommandContext&);
 

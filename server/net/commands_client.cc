@@ -164,7 +164,7 @@ Outcome DoClientList(CommandContext& c) {
   } else if (c.argc() > 3 && EqualsIgnoreCase(c.arg(2), "id")) {
     for (size_t i = 3; i < c.argc(); ++i) {
       const auto id = ParseInt64(c.arg(i));
-      if (!id || *id < 1) return c.FailLine(resp::kInvalidClientIdLine);
+      if (!id) return c.FailLine(resp::kInvalidClientIdLine);
       if (auto row = c.server.registry.Find(static_cast<core::ConnectionId>(*id))) rows.push_back(std::move(row));
     }
   } else {
@@ -194,6 +194,7 @@ Outcome DoClientKill(CommandContext& c) {
       self = true;  // after its reply
     } else {
       row->kill();
+      c.session().shared().registry.Remove(row->id);  // it is as good as gone, though its loop has not heard yet
     }
   }
   if (!old_form) {

@@ -9,7 +9,20 @@
 namespace tiercel::net {
 namespace {
 
+// The connection does not speak for a store any longer: what hung on it is settled as if it had closed.
+void DropStore(CommandContext& c) {
+  c.state.store.reset();
+  const auto on_close = std::exchange(c.state.on_close, nullptr);
+  if (!on_close) return;
+  MasterHost::Hold hold(c.server.host);
+  on_close(hold.master(), c.now);
+}
+
+// REQUIRES: without the core's lock.
 void BecomeUser(CommandContext& c, const Users::Identity& identity) {
+  // A store is its user's: under another name, or without the right, nothing of it may be said here.
+  const bool same = identity.name == c.state.user && (identity.store_right || c.state.in_process);
+  if (c.state.store && !same) DropStore(c);
   c.state.authenticated = true;
   c.state.user = identity.name;
   c.state.user_id = UserId(identity.name);
@@ -134,9 +147,10 @@ Outcome DoQuit(CommandContext& c) {
   return Outcome::kClose;
 }
 
-// Back to how the connection began; an open put of it stays what it is.
+// Back to how the connection began: for a store it has lost its connection. An open put stays what it is.
 Outcome DoReset(CommandContext& c) {
   SessionState& state = c.state;
+  DropStore(c);
   state.protocol = 2;
   state.name_space = 0;
   state.reply_mode = SessionState::ReplyMode::kOn;

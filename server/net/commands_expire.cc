@@ -84,7 +84,7 @@ Outcome RunExpire(CommandContext& c, ExpireForm form) {
   if (!value) return c.FailNotInteger();
   const auto moment = ExpireMoment(*value, form, c.now.wall_ms);
   if (!moment) return c.FailLine(resp::InvalidExpireLine(c.spec->name));
-  if (c.KeyTooLong(1)) return Outcome::kDone;
+  if (c.KeyTooLong(1) || c.IndexReadOnly()) return Outcome::kDone;
   const core::KeyRef key = c.Key(1);
   const std::optional<int64_t> current = c.master().Expiry(key, c.now);
   const bool done = current && conditions.Allow(*current, *moment) && c.master().ExpireAt(key, *moment, c.now);
@@ -104,7 +104,7 @@ Outcome DoExpireat(CommandContext& c) { return RunExpire(c, ExpireForm::kUnixSec
 Outcome DoPexpireat(CommandContext& c) { return RunExpire(c, ExpireForm::kUnixMillis); }
 
 Outcome DoPersist(CommandContext& c) {
-  if (c.KeyTooLong(1)) return Outcome::kDone;
+  if (c.KeyTooLong(1) || c.IndexReadOnly()) return Outcome::kDone;
   c.reply.Integer(c.master().Persist(c.Key(1), c.now) ? 1 : 0);
   return Outcome::kDone;
 }

@@ -60,6 +60,7 @@ Outcome DoGetdel(CommandContext& c) {
     c.reply.Null();
     return Outcome::kDone;
   }
+  if (c.IndexReadOnly()) return Outcome::kDone;
   // The pin of a streamed value keeps its bytes although the object goes now.
   const size_t start = c.reply.out()->size();
   const Outcome outcome = AnswerValue(c, key, info, 0, info.size);

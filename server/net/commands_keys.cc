@@ -77,7 +77,16 @@ bool Found(CommandContext& c, core::ObjectInfo* info) {
 }  // namespace
 
 Outcome DoDel(CommandContext& c) {
-  return CountKeys(c, [&](const core::KeyRef& key) { return c.master().Delete(key, c.now); });
+  if (c.IndexReadOnly()) return Outcome::kDone;
+  const size_t start = c.reply.out()->size();
+  bool refused = false;  // the lock is given away between keys
+  const Outcome outcome = CountKeys(c, [&](const core::KeyRef& key) {
+    refused = refused || c.master().index_read_only();
+    return !refused && c.master().Delete(key, c.now);
+  });
+  if (!refused || outcome != Outcome::kDone) return outcome;
+  c.reply.out()->resize(start);
+  return c.Fail(IndexReadOnlyError());
 }
 
 Outcome DoExists(CommandContext& c) {

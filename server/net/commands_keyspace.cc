@@ -96,14 +96,14 @@ Outcome DoDbsize(CommandContext& c) {
 }
 
 Outcome DoFlushdb(CommandContext& c) {
-  if (FlushOptionIsWrong(c)) return Outcome::kDone;
+  if (FlushOptionIsWrong(c) || c.IndexReadOnly()) return Outcome::kDone;
   c.master().Flush(c.state.name_space, c.now);
   c.reply.Simple("OK");
   return Outcome::kDone;
 }
 
 Outcome DoFlushall(CommandContext& c) {
-  if (FlushOptionIsWrong(c)) return Outcome::kDone;
+  if (FlushOptionIsWrong(c) || c.IndexReadOnly()) return Outcome::kDone;
   c.master().FlushAll(c.now);
   c.reply.Simple("OK");
   return Outcome::kDone;
@@ -129,8 +129,8 @@ Outcome DoKeys(CommandContext& c) {
 }
 
 Outcome DoScan(CommandContext& c) {
-  // Redis reads a cursor as C does: "-1" is the largest one, and as good as any that was never given out.
-  std::optional<uint64_t> cursor = ParseUint64(c.arg(1));
+  // Redis reads a cursor as C does: "-1" is the largest one, as good as any that was never given out, and "" is 0.
+  std::optional<uint64_t> cursor = c.arg(1).empty() ? std::optional<uint64_t>(0) : ParseUint64(c.arg(1));
   if (const auto negative = ParseInt64(c.arg(1)); !cursor && negative) cursor = static_cast<uint64_t>(*negative);
   if (!cursor) return c.FailLine(resp::kInvalidCursorLine);
   ScanOptions options;

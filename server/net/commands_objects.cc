@@ -27,7 +27,7 @@ void ReplyPlace(CommandContext& c, const core::ReplicaInfo& replica) {
 }  // namespace
 
 Outcome DoPin(CommandContext& c) {
-  if (c.KeyTooLong(1)) return Outcome::kDone;
+  if (c.KeyTooLong(1) || c.IndexReadOnly()) return Outcome::kDone;
   OptionReader reader(c.args, 2);
   reader.Next();
   if (reader.Is("SOFT")) {

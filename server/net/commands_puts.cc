@@ -5,6 +5,7 @@
 
 #include "server/net/handlers.h"
 #include "server/net/option_reader.h"
+#include "server/net/placement.h"
 #include "server/net/replica_reply.h"
 #include "server/net/server_shared.h"
 
@@ -149,7 +150,7 @@ Outcome DoPutStart(CommandContext& c) {
   // Eviction, or a store that closes a put, may make room soon; but not more than there is in all.
   const int64_t wait_ms = c.server.limits.put_wait_ms.load(std::memory_order_relaxed);
   if (plan.error().code() == ErrorCode::kNoSpace && !c.progress().timed_out && wait_ms > 0 &&
-      c.master().Figures(options.tier).usable >= StoredBytes(*size)) {
+      RoomMayCome(c.master(), options.tier, *size)) {
     return c.ParkForSpace(wait_ms);
   }
   return c.Fail(plan.error());

@@ -114,7 +114,8 @@ std::optional<Placed> Place(CommandContext& c, const core::KeyRef& key, size_t a
     const Status placed =
         PlacePut(c.session().shared(), c.master(), c.caller(), key, value.size(), options, c.now, plan);
     if (!placed.ok()) {
-      const bool waits = placed.error().code() == ErrorCode::kNoSpace;
+      const bool waits =
+          placed.error().code() == ErrorCode::kNoSpace && RoomMayCome(c.master(), options.tier, value.size());
       *outcome = waits ? WaitOrFail(c, WakeReason::kSpace, put_wait_ms, placed.error()) : c.Fail(placed.error());
       return std::nullopt;
     }
@@ -190,6 +191,7 @@ Outcome RunSet(CommandContext& c, const SetRequest& request) {
   if (!met()) return refuse();
   if (request.expire_at_ms && *request.expire_at_ms <= c.now.wall_ms) {
     // A moment in the past: the key is gone, as if the value had been there and expired.
+    if (c.IndexReadOnly()) return Outcome::kDone;
     const Outcome outcome = request.reply == SetReply::kOldValue ? ReplyOld(c, key) : ReplySet(c, request, true);
     c.master().Delete(key, c.now);
     return outcome;

@@ -10,6 +10,7 @@
 #include "server/net/handlers.h"
 #include "server/net/option_reader.h"
 #include "server/net/replica_reply.h"
+#include "server/net/server_shared.h"
 #include "server/net/store_commands.h"
 #include "server/net/version_refusal.h"
 
@@ -48,6 +49,20 @@ Status ReadJoin(const CommandContext& c, core::StoreJoinRequest* request) {
   store.connection = c.state.id;
   request->connection = c.state.id;
   return Ok();
+}
+
+// A store that has seen a later generation, or this one from another life of the master, makes the core go above it.
+// That number is kept first: told and then forgotten by a restart, it would be given out a second time. (It may be kept
+// for nothing when the join is refused after all; a number left out harms nobody.)
+Status KeepGeneration(CommandContext& c, const core::StoreJoinRequest& request) {
+  GenerationPort* const port = c.server.ports.generation;
+  const uint64_t seen = request.generation_seen, own = c.master().generation();
+  if (port == nullptr || seen < own || seen >= kMaxGeneration) return Ok();  // the core refuses what is out of range
+  const std::optional<core::StoreSlot> slot = c.master().FindStore(request.store.name);
+  if (seen == own && slot && c.master().store(*slot).incarnation == request.store.incarnation) return Ok();
+  Status kept;
+  c.Unlocked([&] { kept = port->KeepAtLeast(seen + 1); });
+  return kept;
 }
 
 void ReplyKeys(resp::Encoder& reply, const std::vector<GrantKey>& keys) {
@@ -106,6 +121,7 @@ Outcome DoStoreJoin(CommandContext& c) {
                                 c.progress().dialed->error().message()));
     }
   }
+  if (const Status kept = KeepGeneration(c, request); !kept.ok()) return c.Fail(kept.error());
   const Result<core::StoreJoinReply> join = c.master().StoreJoin(request, c.now);
   if (!join.ok()) return c.Fail(join.error());
   if (c.state.on_close &&

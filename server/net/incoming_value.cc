@@ -142,7 +142,8 @@ std::optional<WakeReason> IncomingValue::Reserve(core::Master& master, const cor
         PlacePut(worker_->shared(), master, caller, {name_space_, key_, seed_}, size_, options, now, &plan);
     if (!placed.ok()) {
       busy_with_server_put_ = false;
-      if (placed.error().code() == ErrorCode::kNoSpace && !last_try) return WakeReason::kSpace;
+      const bool full = placed.error().code() == ErrorCode::kNoSpace;
+      if (full && !last_try && RoomMayCome(master, options.tier, size_)) return WakeReason::kSpace;
       Fail(placed.error());
     } else if (plan.outcome == core::PutOutcome::kBusy) {
       busy_with_server_put_ = worker_->shared().host->IsServerPut(plan.put);

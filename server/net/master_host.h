@@ -108,8 +108,19 @@ class MasterHost {
   void AddTarget(WakeTarget* target);
   void RemoveTarget(WakeTarget* target);
   // Called under the lock by who is about to park, so that no signal is missed; Unpark when it runs again.
-  void Park(WakeReason reason) { parked_[static_cast<int>(reason)].fetch_add(1, std::memory_order_relaxed); }
-  void Unpark(WakeReason reason) { parked_[static_cast<int>(reason)].fetch_sub(1, std::memory_order_relaxed); }
+  void Park(WakeReason reason) {
+    parked_[static_cast<int>(reason)].fetch_add(1, std::memory_order_relaxed);
+    parked_[static_cast<int>(reason)].notify_all();
+  }
+  void Unpark(WakeReason reason) {
+    parked_[static_cast<int>(reason)].fetch_sub(1, std::memory_order_relaxed);
+    parked_[static_cast<int>(reason)].notify_all();
+  }
+  // Blocks until so many are parked for it: for tests of what happens then.
+  void AwaitParked(WakeReason reason, int count) const {
+    const std::atomic<int>& parked = parked_[static_cast<int>(reason)];
+    for (int now = parked.load(); now != count; now = parked.load()) parked.wait(now);
+  }
   int parked(WakeReason reason) const { return parked_[static_cast<int>(reason)].load(std::memory_order_relaxed); }
 
   // Puts that the server carries out itself for SET and its like over a longer time, by version; touched under

@@ -37,6 +37,11 @@ Status PlacePut(ServerShared& shared, core::Master& master, const core::Caller& 
   return master.PutStart(caller, key, size, options, now, plan);
 }
 
+bool RoomMayCome(const core::Master& master, Tier tier, uint64_t size) {
+  const uint64_t usable = master.Figures(tier).usable;
+  return usable > 0 && usable >= StoredBytes(size);
+}
+
 void RefusePlace(core::Master& master, const core::Caller& caller, const core::PutPlan& plan, ErrorCode reason,
                  Times now) {
   const core::ReplicaFailure failure{.index = 0, .reason = reason};

@@ -15,6 +15,9 @@ struct ServerShared;
 Status PlacePut(ServerShared& shared, core::Master& master, const core::Caller& caller, const core::KeyRef& key,
                 uint64_t size, core::PutOptions& options, Times now, core::PutPlan* plan);
 
+// Whether waiting may make room for a value of this size: not when it is larger than all there is.
+bool RoomMayCome(const core::Master& master, Tier tier, uint64_t size);
+
 // A place that its store refused although the core thought it free: gives the put back with that reason.
 void RefusePlace(core::Master& master, const core::Caller& caller, const core::PutPlan& plan, ErrorCode reason,
                  Times now);

@@ -3,6 +3,7 @@
 // lock, and must be thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,11 +56,20 @@ class InfoPort {
 // UserId(kServerUser). No user directive can have this name.
 inline constexpr std::string_view kServerUser = "@server";
 
+// Where the master's generation is kept over restarts.
+class GenerationPort {
+ public:
+  virtual ~GenerationPort() = default;
+  // When it returns Ok, the next life of this master begins above this number, whatever happens.
+  virtual Status KeepAtLeast(uint64_t generation) = 0;
+};
+
 struct Ports {
   core::PayloadPort* payload = nullptr;  // REQUIRED with the master's role
   ConfigPort* config = nullptr;          // nullptr: CONFIG GET answers nothing, CONFIG SET an error
   ProcessPort* process = nullptr;        // nullptr: SHUTDOWN answers an error
   InfoPort* info = nullptr;
+  GenerationPort* generation = nullptr;  // nullptr: nothing outlives the process
 };
 
 }  // namespace tiercel::net

@@ -128,6 +128,12 @@ Session::Step Session::Advance() {
   return closed_ ? Step::kClosed : Step::kAgain;
 }
 
+// No later command runs; the connection ends when all replies have left. It is not listed any more.
+void Session::BeginClosing() {
+  closing_ = true;
+  shared_->registry.Remove(state_.id);
+}
+
 Session::Step Session::AdvanceClosing() {
   if (!out_.empty()) return Step::kWait;
   if (close_silently_ || eof_) {
@@ -235,7 +241,7 @@ void Session::BeginDrain() {
     return;
   }
   if (held_ || sender_ || receiver_ || buffering_) return;
-  closing_ = true;
+  BeginClosing();
   Run();
 }
 

@@ -105,6 +105,7 @@ class Session final : public Poller::Client {
 
   // session.cc
   Step Advance();
+  void BeginClosing();
   Step AdvanceClosing();
   void EndTurn();
   void Detach();
@@ -119,6 +120,7 @@ class Session final : public Poller::Client {
   bool RunOne(const resp::CommandSpec* spec, std::span<const std::string_view> args, const core::KeyRef* key,
               MasterHost::Hold* hold, const Times& now);
   bool Admit(const resp::CommandSpec* spec, std::span<const std::string_view> args, CommandContext* context);
+  void RestOn(const core::Master& master, size_t start, Outcome outcome, core::Seq wait, core::Seq undone);
   bool Settle(Outcome outcome, const resp::CommandSpec* spec, std::span<const std::string_view> args);
   void CountReply(const resp::CommandSpec* spec, size_t start);
   void RunHeld();

@@ -24,7 +24,7 @@ bool WouldBlock(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 Session::Step Session::Receive() {
   if (eof_) {
     // Everything that was read is answered; half a command never will be.
-    closing_ = true;
+    BeginClosing();
     return Step::kAgain;
   }
   if (!readable_) return Step::kWait;
@@ -50,7 +50,7 @@ Session::Step Session::Receive() {
   if (n == 0) {
     eof_ = true;
     readable_ = false;
-    closing_ = true;
+    BeginClosing();
     return Step::kAgain;
   }
   if (WouldBlock(errno)) {

@@ -48,6 +48,11 @@ class UsageClock {
   uint64_t calls_ = 0;
 };
 
+// The command runs again before its reply is whole.
+bool GoesOn(Outcome outcome) {
+  return outcome == Outcome::kPark || outcome == Outcome::kMore || outcome == Outcome::kStreamMore;
+}
+
 }  // namespace
 
 static_assert(resp::kCommandIdCount <= kMaxCommands);
@@ -217,19 +222,16 @@ bool Session::RunOne(const resp::CommandSpec* spec, std::span<const std::string_
   context.set_first_key(key);
 
   Outcome outcome = Outcome::kDone;
-  core::Seq wait = 0;
   if (Admit(spec, args, &context)) {
     const HandlerRow& row = RowOf(spec->id);
     if (row.lock == LockNeed::kCore) {
       if (!hold->held()) hold->Acquire();
       hold->master().BeginCommand();
       outcome = row.run(context);
-      if (hold->held()) wait = std::max(context.waited(), hold->master().wait());
-      if (wait != 0 && wait > hold->master().durable()) {
-        // A reply in several parts cannot be taken back once a part has left.
-        const bool whole = state_.progress.attempt == 0 && outcome != Outcome::kMore && outcome != Outcome::kStreamMore;
-        out_.Hold(start, wait, whole);
-        worker_->WatchDurable(this);
+      const core::Seq wait = std::max(context.waited(), hold->master().wait());
+      if (wait != 0 || state_.progress.waited != 0) RestOn(hold->master(), start, outcome, wait, context.undone());
+      if (outcome != Outcome::kDone && (out_.size() > start || outcome == Outcome::kStreamMore)) {
+        state_.progress.partial = true;
       }
     } else {
       if (row.lock == LockNeed::kNone && hold->held()) hold->Release();
@@ -239,12 +241,36 @@ bool Session::RunOne(const resp::CommandSpec* spec, std::span<const std::string_
   if (out_.size() > start) CountReply(spec, start);
   if (state_.reply_mode != Mode::kOn) {
     out_.Mute(start);
-    if (state_.reply_mode == Mode::kSkipThis) state_.reply_mode = Mode::kOn;
+    if (state_.reply_mode == Mode::kSkipThis && !GoesOn(outcome)) state_.reply_mode = Mode::kOn;
   }
   if (!Settle(outcome, spec, args)) return false;
   if (out_.unsent() < shared_->limits.reply_budget_bytes.load(std::memory_order_relaxed)) return true;
   hold->Release();
   return Flush() && out_.unsent() < shared_->limits.reply_budget_bytes.load(std::memory_order_relaxed);
+}
+
+// The reply that begins at `start` leaves when `wait` is durable, and becomes an error when that was undone: now, or in
+// an earlier part of the command (`undone`, 0 if not). A run that has encoded nothing and goes on leaves it to the
+// next.
+void Session::RestOn(const core::Master& master, size_t start, Outcome outcome, core::Seq wait, core::Seq undone) {
+  Progress& progress = state_.progress;
+  wait = std::max(wait, progress.waited);
+  // Asked before durable(), which goes past what was undone. Of several positions the highest does not tell: what came
+  // after a failure was not undone by it.
+  if (undone == 0 && progress.waited != 0 && master.WasUndone(progress.waited)) undone = progress.waited;
+  if (undone == 0 && master.WasUndone(wait)) undone = wait;
+  const bool encoded = out_.size() > start || outcome == Outcome::kStream || outcome == Outcome::kStreamMore;
+  progress.waited = 0;
+  if (!encoded && GoesOn(outcome)) {
+    progress.waited = undone != 0 ? undone : wait;
+    return;
+  }
+  if (undone == 0 && wait <= master.durable()) return;
+  // A reply in several parts cannot be taken back once a part may have left.
+  const bool whole = !progress.partial && !GoesOn(outcome);
+  out_.Hold(start, undone != 0 ? undone : wait, whole);
+  worker_->WatchDurable(this);
+  if (undone != 0) worker_->Wake(WakeBit(WakeReason::kDurable));  // nobody else will tell
 }
 
 // What Redis checks before it runs a command, in its order. False: answered with an error.
@@ -293,7 +319,7 @@ bool Session::Settle(Outcome outcome, const resp::CommandSpec* spec, std::span<c
       return !closing_;
     case Outcome::kClose:
       DropHeld();
-      closing_ = true;
+      BeginClosing();
       return false;
     case Outcome::kPark:
       HoldCommand(spec, args);
@@ -393,7 +419,7 @@ void Session::ProtocolError(std::string_view line) {
   } else {
     close_silently_ = true;
   }
-  closing_ = true;
+  BeginClosing();
 }
 
 }  // namespace tiercel::net

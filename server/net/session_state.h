@@ -26,6 +26,8 @@ struct Progress {
   uint64_t cursor = 0;      // the handler's own
   uint64_t count = 0;       // the handler's own
   std::string text;         // the handler's own; bounded by whoever fills it
+  core::Seq waited = 0;     // what the reply, not encoded yet, rests on; an undone position stays here
+  bool partial = false;     // a part of the reply was encoded by an earlier run
   // Outcome of DialBack, once it has come.
   std::optional<Status> dialed;
 

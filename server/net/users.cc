@@ -49,8 +49,8 @@ Result<UserSpec> ParseUserDirective(std::span<const std::string> words) {
       spec.store_right = false;
     } else if (word != "+@all" && word != "allcommands" && word != "~*" && word != "allkeys" && word != "&*" &&
                word != "allchannels") {
-      // The word may hold a secret that was mistyped: it is not repeated when it looks like one.
-      const bool secret = word.find_first_of("<#>!") != std::string::npos;
+      // The word may be a password whose > was left out: only what looks like a rule is repeated.
+      const bool secret = word.empty() || std::string_view("+-~&%").find(word.front()) == std::string_view::npos;
       return Error(ErrorCode::kInvalid,
                    fmt::format("user {}: '{}' is not known; allowed are on off >password nopass resetpass +@store "
                                "-@store +@all ~* &*",

@@ -55,6 +55,19 @@ TEST_F(GenerationTest, AnythingElseInTheFileIsRefusedAndKept) {
   }
 }
 
+TEST_F(GenerationTest, KeepingNeverLowersIt) {
+  EXPECT_TRUE(KeepGeneration(file_, 5).ok());
+  EXPECT_EQ(Read(), "5\n");
+  EXPECT_TRUE(KeepGeneration(file_, 3).ok());
+  EXPECT_TRUE(KeepGeneration(file_, 5).ok());
+  EXPECT_EQ(Read(), "5\n");
+  EXPECT_TRUE(KeepGeneration(file_, 6).ok());
+  EXPECT_EQ(RaiseGeneration(file_).value_or(0), 7u);
+  Write("nonsense\n");
+  EXPECT_FALSE(KeepGeneration(file_, 8).ok());
+  EXPECT_EQ(Read(), "nonsense\n");
+}
+
 TEST_F(GenerationTest, TheLastOneIsTheLast) {
   Write(std::to_string(kMaxGeneration - 1) + "\n");
   EXPECT_EQ(RaiseGeneration(file_).value_or(0), kMaxGeneration);

@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -85,6 +84,15 @@ class Client {
     return Receive();
   }
   void Close() { socket_.Reset(); }
+  // Closes our side and waits until the server, which has forgotten the connection by then, has closed its own.
+  void End() {
+    EXPECT_EQ(::shutdown(socket_.get(), SHUT_WR), 0);
+    char bytes[4096];
+    pollfd waiting{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    ssize_t n = 1;
+    while (n > 0 && ::poll(&waiting, 1, kHangMs) == 1) n = ::recv(socket_.get(), bytes, sizeof(bytes), 0);
+    EXPECT_EQ(n, 0);
+  }
 
  private:
   UniqueFd socket_;
@@ -143,14 +151,9 @@ class Conversation : public testing::Test {
     EXPECT_EQ(store.Call({"STORE", "READY", "CLOSEDBELOW", std::to_string(uint64_t{1} << 40)}).text, "OK");
     return store;
   }
-  // Until so many commands wait for something.
-  void AwaitParked(uint64_t count) {
-    const int64_t give_up_ms = SystemClock::Get().Now().boot_ms + kHangMs;
-    while (server_->Figures().parked != count) {
-      ASSERT_LT(SystemClock::Get().Now().boot_ms, give_up_ms);
-      std::this_thread::yield();
-    }
-  }
+  // Until one command waits.
+  void AwaitWork() { host_.AwaitParked(WakeReason::kWork, 1); }
+  void AwaitSpace() { host_.AwaitParked(WakeReason::kSpace, 1); }
 
   core::Master master_;
   MasterHost host_;
@@ -196,7 +199,7 @@ TEST_F(Conversation, WorkBlocksUntilThereIsSome) {
   Client store = Serve();
   Client client = Connect();
   store.Send({"STORE", "WORK", "16", "60000"});
-  AwaitParked(1);
+  AwaitWork();
   const std::string put = std::to_string(Number(client.Call({"PUTSTART", "k", "1000"}), "put"));
   EXPECT_EQ(client.Call({"PUTREVOKE", put}).integer, 1);
   const resp::Reply work = store.Receive();
@@ -223,7 +226,7 @@ TEST_F(Conversation, ReportsPassWhileTheOtherConnectionBlocks) {
   Client reports = Connect();
   EXPECT_EQ(reports.Call({"STORE", "ATTACH", "s1", "abc"}).text, "OK");
   store.Send({"STORE", "WORK", "16", "60000"});
-  AwaitParked(1);
+  AwaitWork();
   const resp::Reply done = reports.Call({"STORE", "DONE", "CLOSEDBELOW", "1", "ALIVE", "0"});
   EXPECT_EQ(done.items.size(), 2u);
   reports.Close();
@@ -234,12 +237,65 @@ TEST_F(Conversation, EndOfTheJoinedConnectionMakesTheStoreSuspect) {
   StartServer();
   Client store = Serve();
   store.Send({"STORE", "WORK", "16", "60000"});
-  AwaitParked(1);
-  store.Close();
-  AwaitParked(0);
+  AwaitWork();
+  store.End();
   EXPECT_EQ(Text(Connect().Call({"STORES"}).items.at(0), "state"), "suspect");
   Client again = Serve();
   EXPECT_EQ(Text(again.Call({"STORES"}).items.at(0), "state"), "serving");
+}
+
+// What a connection says for a store it says as its user.
+TEST_F(Conversation, ResetEndsWhatAStoreHadOnTheConnection) {
+  StartServer();
+  Client store = Serve();
+  EXPECT_EQ(store.Call({"STORE", "PING"}).text, "OK");
+  EXPECT_EQ(store.Call({"RESET"}).text, "RESET");
+  EXPECT_EQ(store.Call({"STORE", "PING"}).text, "ERR no store has joined on this connection");
+  EXPECT_EQ(store.Call({"STORE", "WORK", "16", "0"}).text, "ERR no store has joined on this connection");
+  EXPECT_EQ(Text(store.Call({"STORES"}).items.at(0), "state"), "suspect");
+  // It may join again on the same connection, and then its end counts as before.
+  EXPECT_EQ(Number(store.Call(JoinWords(data_port_.address())), "generation"), 1);
+  Client other = Connect();
+  EXPECT_EQ(Text(other.Call({"STORES"}).items.at(0), "state"), "serving");
+  store.End();
+  EXPECT_EQ(Text(other.Call({"STORES"}).items.at(0), "state"), "suspect");
+}
+
+TEST_F(Conversation, AnotherUserDoesNotSpeakForTheStore) {
+  UserSpec store{.name = "store", .enabled = true, .no_password = false, .passwords = {"s"}, .store_right = true};
+  UserSpec second{.name = "second", .enabled = true, .no_password = false, .passwords = {"s"}, .store_right = true};
+  UserSpec client{.name = "client", .enabled = true, .no_password = false, .passwords = {"c"}, .store_right = false};
+  StartServer(0, "secret", {store, second, client});
+  Client watcher = Connect();
+  ASSERT_EQ(watcher.Call({"AUTH", "secret"}).text, "OK");
+  const auto state = [&] { return Text(watcher.Call({"STORES"}).items.at(0), "state"); };
+  const std::vector<std::vector<std::string>> logins = {
+      {"AUTH", "second", "s"}, {"AUTH", "client", "c"}, {"HELLO", "2", "AUTH", "second", "s"}};
+  for (const std::vector<std::string>& login : logins) {
+    Client connection = Connect();
+    ASSERT_EQ(connection.Call({"AUTH", "store", "s"}).text, "OK");
+    ASSERT_EQ(Number(connection.Call(JoinWords(data_port_.address())), "generation"), 1);
+    ASSERT_EQ(connection.Call({"STORE", "READY", "CLOSEDBELOW", std::to_string(uint64_t{1} << 40)}).text, "OK");
+    // Failed logins and the same user again change nothing.
+    EXPECT_EQ(connection.Call({"AUTH", "second", "wrong"}).text.substr(0, 10), "WRONGPASS ");
+    EXPECT_EQ(connection.Call({"AUTH", "store", "s"}).text, "OK");
+    EXPECT_EQ(connection.Call({"STORE", "PING"}).text, "OK");
+    EXPECT_EQ(state(), "serving");
+    EXPECT_FALSE(connection.Call(login).is_error());
+    EXPECT_EQ(state(), "suspect") << login[1];
+    EXPECT_TRUE(connection.Call({"STORE", "PING"}).is_error());
+  }
+}
+
+TEST_F(Conversation, AttachmentsEndWithResetToo) {
+  StartServer();
+  Client store = Serve();
+  Client reports = Connect();
+  EXPECT_EQ(reports.Call({"STORE", "ATTACH", "s1", "abc"}).text, "OK");
+  EXPECT_EQ(reports.Call({"STORE", "PING"}).text, "OK");
+  EXPECT_EQ(reports.Call({"RESET"}).text, "RESET");
+  EXPECT_TRUE(reports.Call({"STORE", "PING"}).is_error());
+  EXPECT_EQ(Text(reports.Call({"STORES"}).items.at(0), "state"), "serving") << "the work connection is still there";
 }
 
 TEST_F(Conversation, PutWaitsForSpace) {
@@ -249,7 +305,7 @@ TEST_F(Conversation, PutWaitsForSpace) {
   const std::string first = std::to_string(Number(client.Call({"PUTSTART", "k1", std::to_string(3 * kMiB)}), "put"));
   EXPECT_EQ(client.Call({"PUTREVOKE", first}).integer, 1);
   client.Send({"PUTSTART", "k2", std::to_string(2 * kMiB)});
-  AwaitParked(1);
+  AwaitSpace();
   // The store closes the put: its bytes are free again.
   EXPECT_EQ(store.Call({"STORE", "WORK", "16", "0"}).Field("items")->items.size(), 1u);
   EXPECT_EQ(store.Call({"STORE", "DONE", "CLOSED", "1", first}).items.at(0).text, "OK");
@@ -278,12 +334,8 @@ TEST_F(Conversation, PutOfAClosedConnectionIsTakenOver) {
   const int64_t first = Number(writer.Call({"PUTSTART", "k", "1000"}), "put");
   Client other = Connect();
   EXPECT_EQ(Text(other.Call({"PUTSTART", "k", "1000"}), "outcome"), "busy");
-  writer.Close();
-  const int64_t give_up_ms = SystemClock::Get().Now().boot_ms + kHangMs;
-  resp::Reply reply;
-  do {
-    reply = other.Call({"PUTSTART", "k", "1000"});
-  } while (Text(reply, "outcome") == "busy" && SystemClock::Get().Now().boot_ms < give_up_ms);
+  writer.End();
+  const resp::Reply reply = other.Call({"PUTSTART", "k", "1000"});
   EXPECT_EQ(Text(reply, "outcome"), "created");
   EXPECT_GT(Number(reply, "put"), first);
   EXPECT_EQ(other.Call({"PUTEND", std::to_string(first), "0000000000000001"}).text.substr(0, 5), "NOPUT");

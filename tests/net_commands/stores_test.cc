@@ -72,6 +72,65 @@ TEST_F(Stores, JoinArguments) {
   EXPECT_TRUE(master.Stores().empty());
 }
 
+// The generation's file, as far as joins use it.
+class KeptGeneration final : public GenerationPort {
+ public:
+  explicit KeptGeneration(MasterHost* host) : host_(host) {}
+  Status KeepAtLeast(uint64_t generation) override {
+    // Files are written without the lock, and before anybody can have heard of the number.
+    told_before_kept = host_->With([](core::Master& master, Times) { return master.generation(); });
+    asked.push_back(generation);
+    return fails ? Status(Error(ErrorCode::kIo, "no space left on device")) : Ok();
+  }
+  bool fails = false;
+  uint64_t told_before_kept = 0;
+  std::vector<uint64_t> asked;
+
+ private:
+  MasterHost* const host_;
+};
+
+std::vector<std::string> Seen(std::vector<std::string> join, uint64_t generation) {
+  join[8] = std::to_string(generation);
+  return join;
+}
+
+TEST_F(Stores, LaterGenerationIsKeptBeforeTheAnswer) {
+  KeptGeneration kept(&host);
+  shared.ports.generation = &kept;
+  JoinedStore first = Join("s1", 0xabc, "h1");
+  EXPECT_TRUE(kept.asked.empty()) << "a store that has seen nothing raises nothing";
+  SessionState session = NewSession("store");
+  session.progress.dialed = Ok();
+  const auto join = [&](const std::string& name, uint64_t incarnation, uint64_t seen) {
+    return Run(session, DoStoreJoin, Seen(JoinWords(name, incarnation, "h-" + name), seen));
+  };
+  EXPECT_EQ(Integer(join("s2", 0x2, 7), "generation"), 8);
+  EXPECT_EQ(kept.asked, std::vector<uint64_t>{8});
+  EXPECT_EQ(kept.told_before_kept, 3u);
+  // Coming back with what this master itself has said is no news; a stranger with the same number is.
+  EXPECT_EQ(Integer(join("s2", 0x2, 8), "generation"), 8);
+  EXPECT_EQ(kept.asked.size(), 1u);
+  EXPECT_EQ(Integer(join("s3", 0x3, 8), "generation"), 9);
+  EXPECT_EQ(kept.asked, (std::vector<uint64_t>{8, 9}));
+  EXPECT_EQ(Integer(join("s4", 0x4, 2), "generation"), 9);
+  EXPECT_EQ(kept.asked.size(), 2u);
+}
+
+TEST_F(Stores, GenerationThatCannotBeKeptIsNotGivenOut) {
+  KeptGeneration kept(&host);
+  kept.fails = true;
+  shared.ports.generation = &kept;
+  SessionState session = NewSession("store");
+  session.progress.dialed = Ok();
+  ExpectError(Run(session, DoStoreJoin, Seen(JoinWords("s1", 0x1, "h1"), 7)), "ERR", {"no space left"});
+  EXPECT_EQ(master.generation(), 3u);
+  EXPECT_FALSE(master.FindStore("s1").has_value());
+  // What no generation can be is refused without being written anywhere.
+  ExpectError(Run(session, DoStoreJoin, Seen(JoinWords("s1", 0x1, "h1"), kMaxGeneration)), "ERR", {});
+  EXPECT_EQ(kept.asked.size(), 1u);
+}
+
 TEST_F(Stores, AddressThatCannotBeDialledIsRefused) {
   SessionState session = NewSession("store");
   session.progress.dialed = Status(Error(ErrorCode::kUnreachable, "10.1.0.1:7380: connection refused"));

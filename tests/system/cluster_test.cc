@@ -6,6 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <string>
+
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/random.h"
@@ -147,6 +150,11 @@ TEST(Cluster, MasterWithoutItsDirectoryExceedsWhatStoresHaveSeen) {
   auto second = client->Put("k", Pattern(1000, 'b'));
   ASSERT_TRUE(second.ok()) << second.error().ToString();
   EXPECT_GT(second->version, first->version);
+  // What the store was told stands on disk, although it was no start that raised it.
+  std::string kept;
+  std::getline(std::ifstream((*again)->dir() / "generation"), kept);
+  EXPECT_GE(std::stoull("0" + kept), 2u);
+  EXPECT_NE(redis.Call({"INFO", "tiercel"}).text.find("\r\ngeneration:" + kept + "\r\n"), std::string::npos) << kept;
 }
 // Payload of other processes through the master: what redis-cli sees of a cluster.
 TEST(Cluster, RedisClientReadsAndWritesOtherProcessesStores) {
