@@ -381,6 +381,7 @@ struct Master::Impl {
   void Reincarnate(Store* store);
   Status StoreReady(StoreSlot slot, Incarnation incarnation, Version closed_below, Times now);
   Status StoreLeave(std::string_view name, std::string_view segment, int64_t grace_ms, Times now);
+  Status StorePause(std::string_view name, Times now);
   int64_t LeaveDue(Store* store, Times now);
   Result<Store*> Heard(StoreSlot slot, Incarnation incarnation, Times now);
   void StoreDisconnected(StoreSlot slot, Incarnation incarnation, Times now);

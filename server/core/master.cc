@@ -142,6 +142,7 @@ Status Master::StoreAlive(StoreSlot store, Incarnation incarnation, std::span<co
 Status Master::StoreUnpinned(StoreSlot store, Incarnation incarnation, SegmentRef place, Extent extent, Times now) {
   return impl_->StoreUnpinned(store, incarnation, place, extent, now);
 }
+Status Master::StorePause(std::string_view store, Times now) { return impl_->StorePause(store, now); }
 Status Master::StorePing(StoreSlot store, Incarnation incarnation, Times now) {
   TIERCEL_TRY(impl_->Heard(store, incarnation, now));
   return Ok();

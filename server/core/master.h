@@ -215,6 +215,9 @@ class Master {
   void StoreDisconnected(StoreSlot store, Incarnation incarnation, Times now);
   // Of the whole store, or of one segment by name; grace: readable meanwhile, nothing placed there.
   Status StoreLeave(std::string_view store, std::string_view segment, int64_t grace_ms, Times now);
+  // The store ends and will be back on the same storage: nothing is placed there until it joins again, and when its
+  // connection ends it is away, not suspect. Nothing of it is given up.
+  Status StorePause(std::string_view store, Times now);
   std::optional<StoreSlot> FindStore(std::string_view name) const;
   const StoreInfo& store(StoreSlot slot) const;
   std::vector<StoreSlot> Stores() const;

@@ -12,7 +12,7 @@ namespace tiercel::core {
 
 bool Master::Impl::Allocatable(const Segment& s) const {
   return s.life == Segment::Life::kServing && !s.closed && !s.leave_at_ms.has_value() &&
-         stores[s.store].info.state == StoreInfo::State::kServing;
+         !stores[s.store].paused && stores[s.store].info.state == StoreInfo::State::kServing;
 }
 
 void Master::Impl::GatherCandidates(const PlaceRequest& request, bool* busy) {

@@ -29,6 +29,7 @@ struct Store {
   std::optional<Error> staging_error;
   bool connected = false;    // has a control connection: its name is taken
   bool ready = false;        // was ready in this incarnation
+  bool paused = false;       // has said that it will be back: until its next join
   bool must_rejoin = false;  // did not close a put in time
   // Its segments are to be named again before READY, those that are not are gone: after a restart of the master, or of
   // the store on the same storage.

@@ -181,7 +181,7 @@ Result<StoreJoinReply> Master::Impl::StoreJoin(const StoreJoinRequest& request, 
   store.info.last_heard_ms = now.boot_ms;
   store.host = HostOf(info);
   store.connected = true;
-  store.must_rejoin = false;
+  store.must_rejoin = store.paused = false;
   store.sealing_key = newest_key;
   store.seal = DeriveStoreKey(store, newest_key);
   UpdateTicketKey();
@@ -261,6 +261,14 @@ Status Master::Impl::StoreLeave(std::string_view name, std::string_view segment,
   return Ok();
 }
 
+Status Master::Impl::StorePause(std::string_view name, Times now) {
+  At(now);
+  const auto it = store_names.find(name);
+  if (it == store_names.end()) return Error(ErrorCode::kNoStore, "no store " + std::string(name));
+  stores[it->second].paused = true;
+  return Ok();
+}
+
 // Lets go of what has had its grace; when the next thing is due.
 int64_t Master::Impl::LeaveDue(Store* store, Times now) {
   int64_t next = INT64_MAX;
@@ -297,7 +305,7 @@ void Master::Impl::StoreDisconnected(StoreSlot slot, Incarnation incarnation, Ti
   if (store.info.state == State::kGone) return;
   store.connected = false;
   StoreWorkLost(slot, incarnation);
-  if (store.info.state == State::kServing) SetStoreState(&store, State::kSuspect);
+  if (store.info.state == State::kServing) SetStoreState(&store, store.paused ? State::kAway : State::kSuspect);
 }
 
 int64_t Master::Impl::WatchStores(Times now) {

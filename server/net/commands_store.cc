@@ -157,8 +157,12 @@ Outcome DoStoreAttach(CommandContext& c) {
 Outcome DoStoreLeave(CommandContext& c) {
   size_t first = 2;
   std::string_view name, segment;
-  if (c.argc() > first && !SameWord(c.arg(first), "SEGMENT") && !SameWord(c.arg(first), "GRACE")) name = c.arg(first++);
+  if (c.argc() > first && !SameWord(c.arg(first), "SEGMENT") && !SameWord(c.arg(first), "GRACE") &&
+      !SameWord(c.arg(first), "KEPT")) {
+    name = c.arg(first++);
+  }
   int64_t grace_ms = 0;
+  bool kept = false;
   OptionReader reader(c.args, first);
   while (reader.Next()) {
     if (reader.Is("SEGMENT")) {
@@ -169,6 +173,8 @@ Outcome DoStoreLeave(CommandContext& c) {
       const Result<int64_t> ms = reader.Integer(0, kMaxGraceMs);
       if (!ms.ok()) return c.Fail(ms.error());
       grace_ms = *ms;
+    } else if (reader.Is("KEPT")) {
+      kept = true;
     } else {
       return c.Fail(reader.Unknown());
     }
@@ -176,6 +182,10 @@ Outcome DoStoreLeave(CommandContext& c) {
   if (name.empty()) {
     if (!c.state.store) return FailNotJoined(c);
     name = c.master().store(c.state.store->slot).name;
+  }
+  if (kept) {
+    if (!segment.empty() || grace_ms != 0) return c.FailSyntax();
+    return c.Finish(c.master().StorePause(name, c.now));
   }
   return c.Finish(c.master().StoreLeave(name, segment, grace_ms, c.now));
 }

@@ -90,7 +90,7 @@ class Control {
   bool WaitPutsEnded(int64_t timeout_ms);
   // Tells what is still to be told, then that the store leaves: now for good, or (grace_ms > 0) at the latest then,
   // nothing new being placed here from now on. False: not joined, or no answer in time.
-  bool Leave(int64_t grace_ms, int64_t timeout_ms);
+  bool Leave(const Leaving& how, int64_t timeout_ms);
   void Stop();  // idempotent
   ControlFigures Figures() const;
 
@@ -129,7 +129,7 @@ class Control {
   // control_report.cc: telling, on the report thread; verifying, on its thread.
   void ReportLoop();
   Status ServeReports(const Session& session, resp::Connection* connection, Backoff* backoff);
-  Status TellLeave(resp::Connection* connection, int64_t grace_ms);
+  Status TellLeave(resp::Connection* connection, const Leaving& how);
   Status TellAll(resp::Connection* connection, bool ping);
   Status Tell(resp::Connection* connection, Outbox::Batch batch);
   void NoteAnswer(const std::vector<Outbox::Clause>& clauses, const resp::Reply& reply);
@@ -157,7 +157,7 @@ class Control {
   ConnectionPtr work_connection_, report_connection_;
   bool rejoin_ = false;
   bool reports_waiting_ = false;
-  std::optional<int64_t> leave_asked_;    // with this grace; 0: at once
+  std::optional<Leaving> leave_asked_;
   std::optional<Version> floor_to_tell_;  // puts below it were still in flight when it rose
   Outbox outbox_;
   std::vector<Drop> drops_;

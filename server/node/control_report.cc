@@ -70,7 +70,7 @@ Status Control::ServeReports(const Session& session, resp::Connection* connectio
   backoff->Succeeded();
   auto next_ping = SteadyClock::now();
   while (true) {
-    std::optional<int64_t> leave;
+    std::optional<Leaving> leave;
     {
       std::unique_lock lock(mu_);
       const auto due = [&] {
@@ -91,13 +91,13 @@ Status Control::ServeReports(const Session& session, resp::Connection* connectio
   }
 }
 
-Status Control::TellLeave(resp::Connection* connection, int64_t grace_ms) {
-  TIERCEL_ASSIGN(const resp::Reply left, Call(connection, LeaveCommand(grace_ms), options_.call_timeout_ms));
+Status Control::TellLeave(resp::Connection* connection, const Leaving& how) {
+  TIERCEL_ASSIGN(const resp::Reply left, Call(connection, LeaveCommand(how), options_.call_timeout_ms));
   if (left.is_error()) Log(LogLevel::kWarning, "the master does not let go of this store: {}", left.text);
   {
     std::lock_guard lock(mu_);
     leave_asked_.reset();
-    if (grace_ms == 0 && state_ != ControlState::kStopped) state_ = ControlState::kLeft;
+    if (how.grace_ms == 0 && !how.kept && state_ != ControlState::kStopped) state_ = ControlState::kLeft;
   }
   changed_.notify_all();
   return Ok();
@@ -185,10 +185,10 @@ void Control::NoteAnswer(const std::vector<Outbox::Clause>& clauses, const resp:
   figures_.report_errors += errors;
 }
 
-bool Control::Leave(int64_t grace_ms, int64_t timeout_ms) {
+bool Control::Leave(const Leaving& how, int64_t timeout_ms) {
   std::unique_lock lock(mu_);
   if (stop_ || !session_) return false;
-  leave_asked_ = grace_ms;
+  leave_asked_ = how;
   changed_.notify_all();
   const auto over = [this] { return stop_ || !leave_asked_; };
   return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), over) && !stop_;

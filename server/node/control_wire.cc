@@ -200,9 +200,10 @@ Command WorkCommand(uint32_t max, int64_t block_ms) {
   return {"STORE", "WORK", std::to_string(max), std::to_string(block_ms)};
 }
 
-Command LeaveCommand(int64_t grace_ms) {
-  if (grace_ms == 0) return {"STORE", "LEAVE"};
-  return {"STORE", "LEAVE", "GRACE", std::to_string(grace_ms)};
+Command LeaveCommand(const Leaving& how) {
+  if (how.kept) return {"STORE", "LEAVE", "KEPT"};
+  if (how.grace_ms == 0) return {"STORE", "LEAVE"};
+  return {"STORE", "LEAVE", "GRACE", std::to_string(how.grace_ms)};
 }
 
 Result<core::StoreJoinReply> ParseJoinReply(const Reply& reply) {

@@ -33,7 +33,12 @@ Command AttachCommand(const std::string& name, Incarnation incarnation);
 Command SegmentCommand(const StoreTarget::SegmentOffer& segment);
 Command ReadyCommand(Version closed_below);
 Command WorkCommand(uint32_t max, int64_t block_ms);
-Command LeaveCommand(int64_t grace_ms);  // 0: at once
+// How a store takes its leave.
+struct Leaving {
+  int64_t grace_ms = 0;  // 0: at once
+  bool kept = false;     // it will be back on the same storage; no grace then
+};
+Command LeaveCommand(const Leaving& how);
 
 // An error reply is handed on as the Error that it is; nonsense is kPeerProtocol.
 Result<core::StoreJoinReply> ParseJoinReply(const resp::Reply& reply);

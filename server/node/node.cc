@@ -112,12 +112,15 @@ void Node::Stop(int64_t grace_ms) {
   if (std::exchange(stopped_, true)) return;
   target_->RefuseNewPuts();
   if (control_ != nullptr && grace_ms > 0) {
+    const auto offers = target_->Offers();
+    const bool kept = std::all_of(offers.begin(), offers.end(), [](const auto& offer) { return offer.kept; });
     // The master places nothing here from now on, so that what is open is all that there is to wait for.
-    control_->Leave(grace_ms + kLeaveMs, kLeaveMs);
+    control_->Leave({.grace_ms = kept ? 0 : grace_ms + kLeaveMs, .kept = kept}, kLeaveMs);
     if (!control_->WaitPutsEnded(grace_ms)) {
       Log(LogLevel::kNotice, "store {}: {} puts are cut off", options_.store_name, target_->open_puts());
     }
-    control_->Leave(0, kLeaveMs);
+    // What is kept is not given up: the end of the connections says the rest.
+    if (!kept) control_->Leave({}, kLeaveMs);
   }
   for (auto& server : servers_) server->Stop();
   if (socket_server_ != nullptr) socket_server_->Stop();

@@ -553,5 +553,25 @@ TEST(Namespaces, ScanMeetsWhatIsThereAllAlong) {
   EXPECT_GT(drawn.size(), 150u);
 }
 
+// A store that says that it will be back keeps what it has; a put finds another place meanwhile.
+TEST(Store, APausedStoreIsAwayUntilItIsBackOnItsStorage) {
+  Harness h;
+  auto& a = (h.stores.push_back(h.MakeStore("a", kMiB)), h.stores.back());
+  a.info.storage_id = "disk-a";
+  ASSERT_TRUE(h.Join(&a).ok());
+  ASSERT_TRUE(h.Put("k", kKiB).ok());
+  EXPECT_EQ(h.master->StorePause("nobody", h.now()).error().code(), ErrorCode::kNoStore);
+  ASSERT_TRUE(h.master->StorePause("a", h.now()).ok());
+  EXPECT_TRUE(h.Present("k")) << "until it is gone it serves";
+  EXPECT_EQ(h.Start("new", kKiB).error().code(), ErrorCode::kNoSpace);
+  h.master->StoreDisconnected(a.slot, a.info.incarnation, h.now());
+  EXPECT_EQ(h.master->store(a.slot).state, StoreInfo::State::kAway);
+  EXPECT_FALSE(h.Present("k"));
+  a.info.incarnation = Incarnation{4711};
+  ASSERT_TRUE(h.Join(&a).ok());
+  EXPECT_TRUE(h.Present("k"));
+  EXPECT_TRUE(h.Start("new", kKiB).ok());
+}
+
 }  // namespace
 }  // namespace tiercel::core

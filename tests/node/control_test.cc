@@ -372,11 +372,11 @@ TEST_F(ControlTest, LeavesInGoodOrder) {
   StartServing();
   ASSERT_TRUE(Admit(Kind::kWrite, kGeneration + 1, {0, 100}).ok());
   target_->RefuseNewPuts();
-  EXPECT_TRUE(control_->Leave(5'000, 60'000));
+  EXPECT_TRUE(control_->Leave({.grace_ms = 5'000}, 60'000));
   EXPECT_EQ(control_->Figures().state, ControlState::kServing);  // orders still come
   master_.Order({{"0", "CLOSE", std::to_string(kGeneration + 1)}});
   EXPECT_TRUE(control_->WaitPutsEnded(60'000));
-  EXPECT_TRUE(control_->Leave(0, 60'000));
+  EXPECT_TRUE(control_->Leave({}, 60'000));
   EXPECT_EQ(control_->Figures().state, ControlState::kLeft);
   master_.With([](Script&, Seen& seen) {
     EXPECT_EQ(seen.leaves, (std::vector<Words>{{"STORE", "LEAVE", "GRACE", "5000"}, {"STORE", "LEAVE"}}));
@@ -395,7 +395,7 @@ TEST_F(ControlTest, StopsWhateverItIsDoing) {
     port = gone.port();
   }
   Start({Endpoint(port)});
-  EXPECT_FALSE(control_->Leave(0, 1));
+  EXPECT_FALSE(control_->Leave({}, 1));
   control_->Stop();
   EXPECT_FALSE(control_->WaitServing(0));
   control_->Stop();
