@@ -46,7 +46,7 @@ std::string Stored(const core::LocalSegment* segment, const ExtentList& extents)
   return bytes;
 }
 
-// The issue of the whole front end in one case: 64 MiB in, 64 MiB out.
+// The whole front end in one case: 64 MiB in, 64 MiB out.
 TEST(Values, SixtyFourMebibytesGoStraightIntoTheirExtent) {
   TestServer::Setup setup;
   setup.local_bytes = 160 * kMiB;
