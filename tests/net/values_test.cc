@@ -206,7 +206,7 @@ TEST(TooLarge, ValueLargerThanAllSpaceIsRefusedWithTheNumbers) {
     TestServer server(setup);
     RawClient client(server.server->port());
     ASSERT_EQ(client.Text({"SET", "there", "1"}), "+OK");
-    const std::string value = Pattern(32 * kMiB, 1);
+    const std::string value = Pattern(17 * kMiB, 1);
     for (const std::vector<std::string>& command : {std::vector<std::string>{"SET", "k", value},
                                                     {"SET", "k", value, "GET"},
                                                     {"SETEX", "k", "100", value},
@@ -218,7 +218,7 @@ TEST(TooLarge, ValueLargerThanAllSpaceIsRefusedWithTheNumbers) {
       ASSERT_TRUE(refused.is_error()) << command[0];
       EXPECT_EQ(refused.text.substr(0, 4), "OOM ") << refused.text;
       // What was needed, and what there is.
-      EXPECT_NE(refused.text.find("needed 335"), std::string::npos) << refused.text;
+      EXPECT_NE(refused.text.find("needed 1782"), std::string::npos) << refused.text;
       EXPECT_NE(refused.text.find("free 167"), std::string::npos) << refused.text;
       EXPECT_EQ(client.Text({"PING"}), "+PONG") << "all of the value was read";
       EXPECT_EQ(client.Text({"MGET", "k", "a", "there"}), "[(nil) (nil) \"1\"]");
