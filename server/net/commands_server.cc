@@ -5,7 +5,6 @@
 #include <chrono>
 #include <map>
 
-#include "base/glob.h"
 #include "protocol/resp/errors.h"
 #include "server/net/handlers.h"
 #include "server/net/server_shared.h"
@@ -14,19 +13,6 @@
 
 namespace tiercel::net {
 namespace {
-
-// What tools of Redis ask for and what has no directive here: the answer is what is true of this server.
-constexpr std::pair<std::string_view, std::string_view> kRedisFacts[] = {
-    {"appendonly", "no"},
-    {"client-query-buffer-limit", "67108864"},
-    {"hz", "10"},
-    {"latency-monitor-threshold", "0"},
-    {"maxmemory-policy", "allkeys-lru"},
-    {"notify-keyspace-events", ""},
-    {"save", ""},
-    {"slowlog-log-slower-than", "-1"},
-    {"slowlog-max-len", "0"},
-};
 
 std::string LowerCase(std::string_view text) {
   std::string lower(text);
@@ -37,16 +23,9 @@ std::string LowerCase(std::string_view text) {
 }  // namespace
 
 Outcome DoConfigGet(CommandContext& c) {
-  std::map<std::string, std::string> rows;
-  for (size_t i = 2; i < c.argc(); ++i) {
-    const std::string pattern = LowerCase(c.arg(i));
-    for (const auto& [name, value] : kRedisFacts) {
-      if (GlobMatch(pattern, name, true)) rows.try_emplace(std::string(name), value);
-    }
-    if (c.server.ports.config == nullptr) continue;
-    for (ConfigPort::Row& row : c.server.ports.config->Get(pattern)) {
-      rows.insert_or_assign(std::move(row.first), std::move(row.second));
-    }
+  std::map<std::string, std::string> rows;  // in order, each once
+  for (size_t i = 2; i < c.argc() && c.server.ports.config != nullptr; ++i) {
+    for (ConfigPort::Row& row : c.server.ports.config->Get(LowerCase(c.arg(i)))) rows.insert(std::move(row));
   }
   c.reply.Map(rows.size());
   for (const auto& [name, value] : rows) {
@@ -57,7 +36,7 @@ Outcome DoConfigGet(CommandContext& c) {
 }
 
 Outcome DoConfigSet(CommandContext& c) {
-  if (c.argc() % 2 != 0) return c.FailArity();
+  if (c.argc() % 2 != 0) return c.FailSyntax();
   std::vector<ConfigPort::Row> changes;
   for (size_t i = 2; i + 1 < c.argc(); i += 2) {
     std::string name = LowerCase(c.arg(i));

@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "tests/core/harness.h"
+#include "tests/support/held_index.h"
 
 namespace tiercel::index {
 namespace {
@@ -17,67 +18,7 @@ using core::Seq;
 using testing::ElementsAre;
 using testing::SizeIs;
 
-// Writes into a list. `hold` keeps the committer inside Write; `broken` fails Write and Resume.
-class FakeIndex final : public core::Index {
- public:
-  explicit FakeIndex(std::mutex* core_lock) : core_lock_(core_lock) {}
-
-  bool keeps_records() const override { return true; }
-  Status Write(std::span<const Record> batch) override {
-    // Nobody is kept from the core while the disk is busy.
-    EXPECT_TRUE(core_lock_->try_lock());
-    core_lock_->unlock();
-    std::unique_lock hold(mutex_);
-    writing_ = true;
-    changed_.notify_all();
-    changed_.wait(hold, [&] { return !held_; });
-    writing_ = false;
-    if (broken_) return Error(ErrorCode::kIo, "no space left on device");
-    batches_.emplace_back(batch.begin(), batch.end());
-    return Ok();
-  }
-  Status Resume() override {
-    const std::lock_guard hold(mutex_);
-    ++resumes_;
-    changed_.notify_all();
-    if (broken_) return Error(ErrorCode::kIo, "no space left on device");
-    return Ok();
-  }
-
-  void Hold(bool held) {
-    Change([&] { held_ = held; });
-  }
-  void Break(bool broken) {
-    Change([&] { broken_ = broken; });
-  }
-  void AwaitWriting() {
-    std::unique_lock hold(mutex_);
-    changed_.wait(hold, [&] { return writing_; });
-  }
-  void AwaitResumes(int count) {
-    std::unique_lock hold(mutex_);
-    changed_.wait(hold, [&] { return resumes_ >= count; });
-  }
-  std::vector<std::vector<Record>> batches() const {
-    const std::lock_guard hold(mutex_);
-    return batches_;
-  }
-
- private:
-  template <typename F>
-  void Change(F change) {
-    const std::lock_guard hold(mutex_);
-    change();
-    changed_.notify_all();
-  }
-
-  std::mutex* const core_lock_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool held_ = false, writing_ = false, broken_ = false;
-  int resumes_ = 0;
-  std::vector<std::vector<Record>> batches_;
-};
+using FakeIndex = test::HeldIndex;
 
 class CommitterTest : public testing::Test {
  protected:

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "tests/net/raw_client.h"
 #include "tests/net/server_fixture.h"
@@ -145,6 +146,44 @@ const std::vector<Words> kCommands = {
     {"SET", "k", "v3", "PXAT", "-5"},
     {"SET", "k", "v", "EX", "1", "EX", "2"},
     {"SET", "k", "v", "EX", "abc", "BAD"},
+    {"SET", "k", "v", "KEEPTTL", "KEEPTTL"},
+    {"SET", "k", "v", "GET", "GET", "XX"},
+    {"SET", "k", "v", "NX", "NX"},
+    {"SET", "k", "v", "XX", "XX", "GET"},
+    {"SET", "k", "v", "XX", "KEEPTTL", "GET"},
+    {"SET", "k", "v", "PX", "1.5"},
+    {"SET", "k", "v", "EX", ""},
+    {"SET", "k", "v", "EX", " 1"},
+    {"SET", "k", "v", "EX", "1 "},
+    {"SET", "k", "v", "EX", "+1"},
+    {"SET", "k", "v", "EX", "01"},
+    {"SET", "k", "v", "EX", "9223372036854775808"},
+    {"SET", "k", "v", "EXAT", "9223372036854775807"},
+    {"SET", "k", "v", "EX", "9223372036854775"},
+    {"SET", "k", "v", "PXAT", "9223372036854775807"},
+    {"PEXPIRETIME", "k"},
+    {"SET", "k", "v", "PX"},
+    {"SET", "k", "v", "EX", "10", "EX"},
+    {"SET", "k", "v", "EX", "10", "NX"},
+    {"SET", "k", "v", "PX", "100000", "XX"},
+    {"SET", "absent4", "v", "EX", "100", "NX"},
+    {"TTL", "absent4"},
+    {"SET", "absent4", "w", "EX", "0", "NX"},
+    {"SET", "absent4", "w", "NX", "GET", "EX", "10"},
+    {"TTL", "absent4"},
+    {"SET", "absent4", "w", "XX", "PXAT", "4102444800123"},
+    {"PEXPIRETIME", "absent4"},
+    {"SET", "absent4", "x", "EXAT", "4102444800", "GET"},
+    {"EXPIRETIME", "absent4"},
+    {"SET", "absent4", "x", "EXAT", "1", "GET"},
+    {"EXISTS", "absent4"},
+    {"SET", "absent4", "x", "GET", "EXAT", "1"},
+    {"SETEX", "k", "10"},
+    {"SETEX", "k", "9223372036854775807", "v"},
+    {"PSETEX", "k", "9223372036854775807", "v"},
+    {"GETSET", "k"},
+    {"GETDEL", "k", "x"},
+    {"STRLEN"},
     {"SETNX", "k", "x"},
     {"SETNX", "nx1", "x"},
     {"SETNX", "nx1"},
@@ -179,6 +218,23 @@ const std::vector<Words> kCommands = {
     {"GETRANGE", "r", "9223372036854775807", "1"},
     {"GETRANGE", "r", "0", "9223372036854775807"},
     {"GETRANGE", "r", "-9223372036854775808", "2"},
+    {"GETRANGE", "r", "0", "-9223372036854775808"},
+    {"GETRANGE", "r", "-9223372036854775808", "-9223372036854775808"},
+    {"GETRANGE", "r", "9223372036854775808", "1"},
+    {"GETRANGE", "r", "-1", "-1"},
+    {"GETRANGE", "r", "-1", "0"},
+    {"GETRANGE", "r", "-3", "-2"},
+    {"GETRANGE", "r", "-2", "-3"},
+    {"GETRANGE", "r", "10", "10"},
+    {"GETRANGE", "r", "11", "11"},
+    {"GETRANGE", "r", "0", "-11"},
+    {"GETRANGE", "r", "0", "-12"},
+    {"GETRANGE", "r", "-12", "-11"},
+    {"GETRANGE", "r", "3", "-3"},
+    {"GETRANGE", "r", "1.0", "2"},
+    {"GETRANGE", "r", "0"},
+    {"GETRANGE", "none", "x", "1"},
+    {"GETRANGE", "empty2", "-1", "-1"},
     {"SET", "empty", ""},
     {"GET", "empty"},
     {"STRLEN", "empty"},
@@ -234,6 +290,55 @@ const std::vector<Words> kCommands = {
     {"TTL", "t"},
     {"EXPIRE", "t", "100", "LT"},
     {"TTL", "t"},
+    // Conditions: alone, together, on keys with and without a time to live.
+    {"SET", "c", "v"},
+    {"EXPIRE", "c", "100", "XX"},
+    {"EXPIRE", "c", "100", "GT"},
+    {"TTL", "c"},
+    {"EXPIRE", "c", "100", "LT"},
+    {"TTL", "c"},
+    {"EXPIRE", "c", "100", "NX"},
+    {"EXPIRE", "c", "200", "GT"},
+    {"TTL", "c"},
+    {"EXPIRE", "c", "100", "GT"},
+    {"EXPIRE", "c", "300", "LT"},
+    {"EXPIRE", "c", "300", "XX", "GT"},
+    {"TTL", "c"},
+    {"EXPIRE", "c", "50", "LT", "XX"},
+    {"TTL", "c"},
+    {"PERSIST", "c"},
+    {"EXPIRE", "c", "50", "LT", "XX"},
+    {"EXPIRE", "c", "50", "XX", "GT"},
+    {"EXPIRE", "c", "70", "NX", "NX"},
+    {"EXPIRE", "c", "80", "gt", "GT"},
+    {"TTL", "c"},
+    {"EXPIRE", "c", "10", "NX", "LT"},
+    {"EXPIRE", "c", "10", "LT", "GT"},
+    {"EXPIRE", "c", "10", "XX", "NX", "FOO"},
+    {"EXPIRE", "c", "10", "FOO", "NX", "XX"},
+    {"EXPIRE", "c", "x", "NX", "XX"},
+    {"EXPIRE", "c", "1.5"},
+    {"EXPIRE", "c", ""},
+    {"EXPIRE", "none", "x"},
+    {"EXPIRE", "none", "10", "FOO"},
+    {"EXPIRE", "none", "-1"},
+    {"PEXPIREAT", "c", "4102444800123", "GT"},
+    {"PEXPIRETIME", "c"},
+    {"PEXPIREAT", "c", "4102444800123", "GT"},
+    {"PEXPIREAT", "c", "4102444800122", "LT"},
+    {"EXPIREAT", "c", "4102444801", "GT"},
+    {"EXPIRETIME", "c"},
+    {"EXPIREAT", "c", "-5", "GT"},
+    {"EXPIREAT", "c", "-5", "LT"},
+    {"EXISTS", "c"},
+    {"SET", "c", "v"},
+    {"EXPIRE", "c", "-1", "XX"},
+    {"EXPIRE", "c", "0", "NX"},
+    {"EXISTS", "c"},
+    {"PERSIST"},
+    {"TTL"},
+    {"EXPIRETIME", "none"},
+    {"PTTL", "a", "b"},
     {"EXPIRE", "t", "-1"},
     {"EXISTS", "t"},
     {"EXPIRE", "t"},
@@ -275,6 +380,38 @@ const std::vector<Words> kCommands = {
     {"SCAN", "0", "MATCH", "z*"},
     {"SCAN", "0", "TYPE", "string"},
     {"SCAN", "0", "TYPE", "list"},
+    {"SCAN", "0", "TYPE", "STRING"},
+    {"SCAN", "0", "TYPE", "nosuchtype"},
+    {"SCAN", "0", "MATCH", "o*", "COUNT", "5", "TYPE", "string"},
+    {"SCAN", "0", "type", "string", "match", "?nly", "count", "100"},
+    {"SCAN", "0", "MATCH", "x*", "MATCH", "on[l-m]y"},
+    {"SCAN", "0", "MATCH", "on[^l]y"},
+    {"SCAN", "0", "MATCH", "\\only"},
+    {"SCAN", "0", "MATCH", ""},
+    {"SCAN", "0", "MATCH"},
+    {"SCAN", "0", "TYPE"},
+    {"SCAN", "0", "COUNT", "-1"},
+    {"SCAN", "0", "COUNT", "1", "COUNT", "0"},
+    {"SCAN", "0", "COUNT", "9223372036854775807"},
+    {"SCAN", "0", "COUNT", "9223372036854775808"},
+    {"SCAN", "0", "COUNT", "10", "FOO"},
+    {"SCAN", "18446744073709551616"},
+    {"SCAN", "0x1"},
+    {"SCAN", " 1"},
+    {"SCAN", "1 "},
+    {"SCAN", ""},
+    {"SCAN", "abc", "COUNT", "x"},
+    {"KEYS", ""},
+    {"KEYS", "[n-p]nly"},
+    {"KEYS", "[^o]nly"},
+    {"KEYS", "o\\nly"},
+    {"KEYS", "only*"},
+    {"KEYS", "?nl?"},
+    {"KEYS"},
+    {"KEYS", "a", "b"},
+    {"RANDOMKEY", "x"},
+    {"DBSIZE", "x"},
+    {"TYPE", "a", "b"},
     {"SCAN", "0", "FOO", "1"},
     {"SCAN"},
     {"FLUSHALL", "ASYNC"},
@@ -304,6 +441,36 @@ const std::vector<Words> kCommands = {
     {"CLIENT", "KILL", "TYPE", "foo"},
     {"CLIENT", "KILL", "USER", "nobody"},
     {"CLIENT", "KILL", "SKIPME", "maybe"},
+    {"CLIENT", "KILL", "ID", "1", "SKIPME"},
+    {"CLIENT", "KILL", "ID", "x"},
+    {"CLIENT", "KILL", "ID", "-1"},
+    {"CLIENT", "KILL", "ADDR"},
+    {"CLIENT", "KILL", "ADDR", "1.2.3.4:5"},
+    {"CLIENT", "KILL", "LADDR", "1.2.3.4:5", "SKIPME", "no"},
+    {"CLIENT", "KILL", "FOO", "1"},
+    {"CLIENT", "KILL", "TYPE", "pubsub"},
+    {"CLIENT", "KILL", "TYPE", "master"},
+    {"CLIENT", "KILL", "ID", "999999", "TYPE", "normal", "USER", "default"},
+    {"CLIENT", "KILL"},
+    {"CLIENT", "ID", "x"},
+    {"CLIENT", "INFO", "x"},
+    {"CLIENT", "HELP", "x"},
+    {"CLIENT", "REPLY"},
+    {"CLIENT", "REPLY", "ON"},
+    {"CLIENT", "LIST", "ID"},
+    {"CLIENT", "LIST", "TYPE"},
+    {"CLIENT", "LIST", "ID", "999999"},
+    {"CLIENT", "LIST", "ID", "999998", "999999"},
+    {"CLIENT", "LIST", "ID", "1", "x"},
+    {"CLIENT", "LIST", "ID", "0"},
+    {"CLIENT", "LIST", "TYPE", "replica"},
+    {"CLIENT", "LIST", "TYPE", "master"},
+    {"CLIENT", "SETNAME", ""},
+    {"CLIENT", "GETNAME"},
+    {"CLIENT", "SETNAME", "a\nb"},
+    {"CLIENT", "SETNAME", "caf\xc3\xa9"},
+    {"CLIENT", "NO-EVICT"},
+    {"CLIENT", "NO-EVICT", "OFF"},
     {"CLIENT", "LIST", "TYPE", "foo"},
     {"CLIENT", "LIST", "TYPE", "pubsub"},
     {"CLIENT", "LIST", "ID", "x"},
@@ -324,6 +491,18 @@ const std::vector<Words> kCommands = {
     {"HELLO", "2", "AUTH", "a", "b"},
     {"HELLO", "2", "SETNAME", "a b"},
     {"HELLO", "2", "SETNAME"},
+    {"CLIENT", "GETNAME"},
+    {"CLIENT", "GETNAME"},
+    {"HELLO", "2", "AUTH"},
+    {"HELLO", "1"},
+    {"HELLO", "-1"},
+    {"HELLO", "3.0"},
+    {"HELLO", "99999999999999999999"},
+    {"HELLO", "SETNAME", "x"},
+    {"AUTH", "default", ""},
+    {"AUTH", "", ""},
+    {"ECHO", ""},
+    {"PING", ""},
     {"CLUSTER", "INFO"},
     {"COMMAND", "INFO", "nosuch"},
     {"COMMAND", "GETKEYS", "GET", "a"},
@@ -335,6 +514,19 @@ const std::vector<Words> kCommands = {
     {"COMMAND", "NOSUCH"},
     {"COMMAND", "LIST", "FOO"},
     {"COMMAND", "LIST", "FILTERBY", "MODULE", "x"},
+    {"COMMAND", "LIST", "FILTERBY", "FOO", "x"},
+    {"COMMAND", "LIST", "FILTERBY", "PATTERN"},
+    {"COMMAND", "LIST", "FILTERBY", "PATTERN", "mge?"},
+    {"COMMAND", "LIST", "FILTERBY", "ACLCAT", "nosuch"},
+    {"COMMAND", "COUNT", "x"},
+    {"COMMAND", "INFO", "nosuch", "alsono"},
+    {"COMMAND", "DOCS", "nosuch", "alsono"},
+    {"COMMAND", "GETKEYS"},
+    {"COMMAND", "GETKEYS", "DEL", "a", "b", "c"},
+    {"COMMAND", "GETKEYS", "SET", "a"},
+    {"COMMAND", "GETKEYS", "OBJECT", "ENCODING", "a"},
+    {"COMMAND", "GETKEYS", "EXISTS", "a", "a"},
+    {"COMMAND", "GETKEYS", "SCAN", "0"},
     {"CONFIG"},
     {"CONFIG", "GET"},
     {"CONFIG", "NOSUCH"},
@@ -457,6 +649,233 @@ TEST_F(RedisCompare, ProbesOfTools) {
     ASSERT_EQ(a.items[0].items.size(), b.items[0].items.size()) << name;
     for (const size_t i : {0u, 1u, 3u, 4u, 5u}) {
       EXPECT_EQ(RawClient::Show(a.items[0].items[i]), RawClient::Show(b.items[0].items[i])) << name;
+    }
+  }
+}
+
+// HELLO with everything at once, in either order; a wrong password leaves the name and the protocol as they were.
+TEST_F(RedisCompare, HelloWithAuthAndName) {
+  TestServer server;
+  RawClient ours(server.server->port()), redis(redis_->port());
+  const auto without_id = [](const resp::Reply& reply) {
+    std::string text;
+    for (size_t i = 0; i + 1 < reply.items.size(); i += 2) {
+      if (reply.items[i].text != "id") text += RawClient::Show(reply.items[i]) + RawClient::Show(reply.items[i + 1]);
+    }
+    return text + (reply.is_error() ? reply.text : "");
+  };
+  for (const Words& command :
+       {Words{"HELLO"}, Words{"HELLO", "3", "AUTH", "default", "x", "SETNAME", "one"},
+        Words{"HELLO", "2", "SETNAME", "two", "AUTH", "default", "x"}, Words{"hello", "3", "setname", "three"},
+        Words{"HELLO", "2", "AUTH", "nobody", "x", "SETNAME", "four"},
+        Words{"HELLO", "3", "SETNAME", "five", "SETNAME", "six"}, Words{"HELLO", "3", "SETNAME", ""},
+        Words{"HELLO", "2"}}) {
+    EXPECT_EQ(without_id(ours.Do(command)), without_id(redis.Do(command))) << Join(command);
+    EXPECT_EQ(ours.Text({"CLIENT", "GETNAME"}), redis.Text({"CLIENT", "GETNAME"})) << Join(command);
+  }
+}
+
+// Deliberately unlike Redis 7.0, which does one option after the other: a HELLO that fails has changed nothing.
+TEST(Hello, ChangesAllOrNothing) {
+  TestServer server;
+  RawClient client(server.server->port());
+  EXPECT_EQ(client.Text({"HELLO", "3", "SETNAME", "x", "AUTH", "nobody", "y"}).substr(0, 11), "-WRONGPASS ");
+  EXPECT_EQ(client.Text({"HELLO", "3", "SETNAME", "x", "FOO"}), "-ERR Syntax error in HELLO option 'FOO'");
+  EXPECT_EQ(client.Text({"HELLO", "3", "AUTH", "default", "y", "SETNAME", "a b"}),
+            "-ERR Client names cannot contain spaces, newlines or special characters.");
+  EXPECT_EQ(client.Text({"CLIENT", "GETNAME"}), "(nil)");
+  EXPECT_NE(client.Do({"CLIENT", "INFO"}).text.find(" resp=2 "), std::string::npos);
+}
+
+// A password is set on both: what is said before and at the login.
+TEST_F(RedisCompare, BehindAPassword) {
+  TestServer::Setup setup;
+  setup.requirepass = "secret";
+  TestServer server(setup);
+  RawClient admin(redis_->port());
+  ASSERT_EQ(admin.Text({"CONFIG", "SET", "requirepass", "secret"}), "+OK");
+  {
+    RawClient ours(server.server->port()), redis(redis_->port());
+    for (const Words& command : {Words{"PING"},
+                                 Words{"GET"},
+                                 Words{"NOSUCH", "a"},
+                                 Words{"CLIENT", "NOSUCH"},
+                                 Words{"HELLO"},
+                                 Words{"HELLO", "3"},
+                                 Words{"HELLO", "3", "SETNAME", "a b"},
+                                 Words{"HELLO", "9"},
+                                 Words{"HELLO", "3", "AUTH", "default", "wrong"},
+                                 Words{"AUTH", "wrong"},
+                                 Words{"AUTH", "default", "wrong"},
+                                 Words{"AUTH", "nobody", "secret"},
+                                 Words{"AUTH", ""},
+                                 Words{"AUTH"},
+                                 Words{"AUTH", "a", "b", "c"},
+                                 Words{"RESET"},
+                                 Words{"AUTH", "secret"},
+                                 Words{"PING"},
+                                 Words{"AUTH", "wrong"},
+                                 Words{"PING"},
+                                 Words{"RESET"},
+                                 Words{"PING"},
+                                 Words{"QUIT"}}) {
+      EXPECT_EQ(ours.Text(command), redis.Text(command)) << Join(command);
+    }
+  }
+  ASSERT_EQ(admin.Text({"CONFIG", "SET", "requirepass", ""}), "+OK");
+}
+
+TEST_F(RedisCompare, Config) {
+  TestServer server;
+  RawClient ours(server.server->port()), redis(redis_->port());
+  for (const Words& command : {Words{"CONFIG", "GET", "timeout"},
+                               Words{"CONFIG", "GET", "timeou[t]"},
+                               Words{"CONFIG", "GET", "?imeout"},
+                               Words{"CONFIG", "GET", "maxclient*"},
+                               Words{"CONFIG", "GET", "[^a]axclients"},
+                               Words{"CONFIG", "GET", "timeout", "timeout", "TIMEOU?"},
+                               Words{"CONFIG", "GET", ""},
+                               Words{"CONFIG", "GET", "databases"},
+                               Words{"CONFIG", "SET", "timeout", "abc"},
+                               Words{"CONFIG", "SET", "timeout", ""},
+                               Words{"CONFIG", "SET", "timeout", "5mb"},
+                               Words{"CONFIG", "SET", "databases", "5"},
+                               Words{"CONFIG", "SET", "io-threads", "3"},
+                               Words{"CONFIG", "SET", "timeout", "5", "timeout", "6"},
+                               Words{"CONFIG", "SET", "timeout", "5", "nosuch", "1"},
+                               Words{"CONFIG", "SET", "nosuch", "1", "timeout", "5"},
+                               Words{"CONFIG", "SET", "timeout", "5", "databases", "3"},
+                               Words{"CONFIG", "SET", "maxclients", "abc", "timeout", "3"},
+                               Words{"CONFIG", "SET", "timeout", "3", "maxclients", "abc"},
+                               Words{"CONFIG", "SET", "proto-max-bulk-len", "abc"},
+                               Words{"CONFIG", "SET", "timeout"},
+                               Words{"CONFIG", "SET", "timeout", "5", "maxclients"},
+                               Words{"CONFIG", "GET", "timeout"},
+                               Words{"CONFIG", "SET", "timeout", "50", "MAXCLIENTS", "500"},
+                               Words{"CONFIG", "GET", "timeout"},
+                               Words{"CONFIG", "GET", "maxclients"},
+                               Words{"CONFIG", "SET", "TimeOut", "0", "maxclients", "10000"},
+                               Words{"CONFIG", "SET", "loglevel", "verbose"},
+                               Words{"CONFIG", "GET", "loglevel"},
+                               Words{"CONFIG", "SET", "loglevel", "notice"},
+                               Words{"CONFIG", "SET", "proto-max-bulk-len", "100mb"},
+                               Words{"CONFIG", "GET", "proto-max-bulk-len"},
+                               Words{"CONFIG", "SET", "proto-max-bulk-len", "512mb"},
+                               Words{"CONFIG", "RESETSTAT", "x"},
+                               Words{"CONFIG", "RESETSTAT"}}) {
+    EXPECT_EQ(ours.Text(command), redis.Text(command)) << Join(command);
+  }
+  // Several patterns: the same rows, whatever their order.
+  const auto rows = [](const resp::Reply& reply) {
+    std::map<std::string, std::string> all;
+    for (size_t i = 0; i + 1 < reply.items.size(); i += 2) all[reply.items[i].text] = reply.items[i + 1].text;
+    EXPECT_EQ(all.size() * 2, reply.items.size()) << "each once";
+    return all;
+  };
+  const Words several = {"CONFIG", "GET", "timeout", "maxclients", "save", "appendonly", "databases", "maxclient?"};
+  EXPECT_EQ(rows(ours.Do(several)), rows(redis.Do(several)));
+  EXPECT_GT(rows(ours.Do({"CONFIG", "GET", "*"})).size(), 50u);
+}
+
+// Sections by name, in any case and number: the same titles in the same form.
+TEST_F(RedisCompare, InfoSections) {
+  TestServer server;
+  RawClient ours(server.server->port()), redis(redis_->port());
+  const auto titles = [](const resp::Reply& reply) {
+    std::vector<std::string> found;
+    for (size_t at = 0; (at = reply.text.find("# ", at)) != std::string::npos; ++at) {
+      if (at == 0 || (at >= 4 && reply.text.substr(at - 4, 4) == "\r\n\r\n"))
+        found.push_back(reply.text.substr(at, reply.text.find('\n', at) - at));
+    }
+    return found;
+  };
+  for (const Words& command :
+       {Words{"INFO", "server"}, Words{"INFO", "SERVER"}, Words{"INFO", "clients", "server"}, Words{"INFO", "memory"},
+        Words{"INFO", "persistence"}, Words{"INFO", "stats"}, Words{"INFO", "replication"}, Words{"INFO", "cpu"},
+        Words{"INFO", "commandstats"}, Words{"INFO", "errorstats"}, Words{"INFO", "cluster"}, Words{"INFO", "keyspace"},
+        Words{"INFO", "modules"}, Words{"INFO", "nosuch"}, Words{"INFO", "server", "nosuch", "server"},
+        Words{"INFO", ""}}) {
+    EXPECT_EQ(titles(ours.Do(command)), titles(redis.Do(command))) << Join(command);
+  }
+  // Whatever Redis shows by default is shown here by default, in its order, with our own behind it.
+  for (const Words& command :
+       {Words{"INFO"}, Words{"INFO", "default"}, Words{"INFO", "all"}, Words{"INFO", "everything"}}) {
+    std::vector<std::string> mine = titles(ours.Do(command)), theirs = titles(redis.Do(command));
+    EXPECT_EQ(mine.back(), "# Tiercel\r");
+    mine.pop_back();
+    std::erase(theirs, "# Latencystats\r");
+    EXPECT_EQ(mine, theirs) << Join(command);
+  }
+  // Lines are name:value, ended as Redis ends them.
+  const std::string text = ours.Do({"INFO", "all"}).text;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find("\r\n", at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string line = text.substr(at, end - at);
+    EXPECT_TRUE(line.empty() || line[0] == '#' || line.find(':') != std::string::npos) << line;
+    EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+    at = end + 2;
+  }
+}
+
+// COMMAND about the commands that both have.
+TEST_F(RedisCompare, CommandTable) {
+  TestServer server;
+  RawClient ours(server.server->port()), redis(redis_->port());
+  const resp::Reply table = ours.Do({"COMMAND"});
+  EXPECT_EQ(ours.Do({"COMMAND", "COUNT"}).integer, static_cast<int64_t>(table.items.size()));
+  EXPECT_EQ(ours.Do({"COMMAND", "INFO"}).items.size(), table.items.size());
+  size_t common = 0;
+  for (const resp::Reply& row : table.items) {
+    const std::string& name = row.items.at(0).text;
+    const resp::Reply theirs = redis.Do({"COMMAND", "INFO", name});
+    if (theirs.items.at(0).items.empty()) continue;  // our own
+    ++common;
+    const resp::Reply& other = theirs.items[0];
+    ASSERT_EQ(row.items.size(), other.items.size()) << name;
+    for (const size_t i : {0u, 1u, 3u, 4u, 5u}) {
+      EXPECT_EQ(RawClient::Show(row.items[i]), RawClient::Show(other.items[i])) << name << " field " << i;
+    }
+    if (!row.items.at(9).items.empty()) continue;  // a container's flags are those of its subcommands
+    // Flags that clients act on.
+    for (const char* flag : {"write", "readonly", "denyoom", "movablekeys", "blocking", "no_auth"}) {
+      const auto has = [&](const resp::Reply& flags) { return RawClient::Show(flags).find("+" + std::string(flag)); };
+      EXPECT_EQ(has(row.items[2]) == std::string::npos, has(other.items[2]) == std::string::npos)
+          << name << " " << flag;
+    }
+    const resp::Reply docs = ours.Do({"COMMAND", "DOCS", name}), their_docs = redis.Do({"COMMAND", "DOCS", name});
+    ASSERT_EQ(docs.items.size(), 2u) << name;
+    ASSERT_EQ(their_docs.items.size(), 2u) << name;
+    for (const char* field : {"since", "group"}) {
+      const auto of = [&](const resp::Reply& reply) {
+        const std::vector<resp::Reply>& fields = reply.items[1].items;
+        for (size_t i = 0; i + 1 < fields.size(); i += 2) {
+          if (fields[i].text == field) return fields[i + 1].text;
+        }
+        return std::string("(none)");
+      };
+      EXPECT_EQ(of(docs), of(their_docs)) << name << " " << field;
+    }
+  }
+  EXPECT_GT(common, 40u);
+}
+
+// The error that a command of Redis gives which is not served here is that of any unknown one.
+TEST_F(RedisCompare, WrongNumbersOfArguments) {
+  TestServer server;
+  RawClient ours(server.server->port()), redis(redis_->port());
+  const std::vector<std::string> commands = {
+      "PING",     "ECHO",      "HELLO",   "AUTH",   "SELECT", "RESET",  "CLIENT",    "COMMAND", "CONFIG",
+      "SET",      "GET",       "MGET",    "MSET",   "SETEX",  "PSETEX", "SETNX",     "GETSET",  "GETDEL",
+      "STRLEN",   "GETRANGE",  "DEL",     "UNLINK", "EXISTS", "TTL",    "PTTL",      "EXPIRE",  "PEXPIRE",
+      "EXPIREAT", "PEXPIREAT", "PERSIST", "TYPE",   "KEYS",   "SCAN",   "RANDOMKEY", "DBSIZE"};
+  for (const std::string& command : commands) {
+    for (size_t n = 0; n <= 6; ++n) {
+      Words words = {command};
+      for (size_t i = 0; i < n; ++i) words.push_back("9");
+      const std::string mine = ours.Text(words), theirs = redis.Text(words);
+      // Compared where Redis complains about the number or the syntax; the rest is compared above.
+      if (theirs[0] == '-') EXPECT_EQ(mine, theirs) << Join(words);
     }
   }
 }

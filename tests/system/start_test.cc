@@ -45,6 +45,24 @@ TEST(Start, PortInUseIsNamed) {
   EXPECT_NE(second.error().message().find("in use"), std::string::npos) << second.error().message();
 }
 
+TEST(Start, DataAndAdminPortsInUseAreNamedToo) {
+  auto first = ServerProcess::StartSingle();
+  ASSERT_TRUE(first.ok()) << first.error().ToString();
+  const auto port_of = [&](const std::string& field) {
+    const std::string address = (*first)->address(field);
+    return address.substr(0, address.find(',')).substr(address.substr(0, address.find(',')).rfind(':') + 1);
+  };
+  for (const bool data : {true, false}) {
+    const std::string taken = port_of(data ? "data" : "admin");
+    auto second = ServerProcess::Start(
+        {"--port", "0", "--data-port", data ? taken : "0", "--admin-port", data ? "0" : taken, "--dram", "64mb"});
+    ASSERT_FALSE(second.ok());
+    EXPECT_NE(second.error().message().find(taken), std::string::npos) << second.error().message();
+    EXPECT_NE(second.error().message().find("in use"), std::string::npos) << second.error().message();
+  }
+  EXPECT_TRUE(Redis((*first)->host(), (*first)->port()).Call({"SET", "k", "v"}).is_ok());
+}
+
 TEST(Start, SegmentLargerThanMemoryIsRefusedWithNumbers) {
   auto server = ServerProcess::StartSingle({"--dram", "10tb"});
   ASSERT_FALSE(server.ok());
@@ -76,6 +94,14 @@ TEST(Start, OutOfDescriptorsIsSurvived) {
     for (int i = 0; i < 100; ++i) many.push_back(std::make_unique<Redis>((*server)->host(), (*server)->port(), 0));
     EXPECT_EQ(before.Call({"PING"}).text, "PONG") << "a connection from before must go on";
     EXPECT_TRUE(before.Call({"SET", "k", "v"}).is_ok());
+    // Until the server has closed its side of all of them.
+    for (const auto& client : many) {
+      if (!client->connected()) continue;
+      shutdown(client->fd(), SHUT_WR);
+      char bytes[256];
+      while (recv(client->fd(), bytes, sizeof(bytes), 0) > 0) {
+      }
+    }
   }
   Redis after((*server)->host(), (*server)->port());
   EXPECT_EQ(after.Call({"PING"}).text, "PONG");
