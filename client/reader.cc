@@ -127,7 +127,8 @@ transfer::SubmitOptions Reader::Attempt(std::span<ReadTask* const> moving) const
   const bool others = std::ranges::any_of(moving, [](const ReadTask* task) { return task->other_replica_left(); });
   return {.timeout_ms = std::max<int64_t>(others ? deadline_.left_ms() / 2 : deadline_.left_ms(), 1),
           .transports = transports_,
-          .unreachable_after_ms = others ? kUnreachableWithOtherMs : kUnreachableMs};
+          .unreachable_after_ms = others ? kUnreachableWithOtherMs : kUnreachableMs,
+          .elsewhere = others};
 }
 
 // Renews the leases that are half over; ms until the next one will be, or -1 when there is none.

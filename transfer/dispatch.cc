@@ -142,6 +142,31 @@ void Core::RerouteAllLocked(Path& path) {
   }
 }
 
+// Counts an error against a rail. When that pauses it, what waits for it goes elsewhere; a path whose rails all pause
+// is down like one without a connection.
+void Core::RailErrorLocked(Slot& slot) {
+  Path& path = *slot.path;
+  const int64_t now = NowMs();
+  slot.health.Error(now);
+  if (slot.health.Usable(now)) return;
+  if (!RailStandsLocked(path, now)) DownLocked(path, now);
+  RerouteAllLocked(path);
+}
+
+bool Core::RailStandsLocked(const Path& path, int64_t now) const {
+  return std::any_of(path.slots.begin(), path.slots.end(),
+                     [&](const auto& slot) { return slot->state == Slot::State::kReady && slot->health.Usable(now); });
+}
+
+void Core::DownLocked(Path& path, int64_t now) {
+  path.down_since_ms = std::min(path.down_since_ms, now);
+  for (BatchState* batch = active_; batch != nullptr; batch = batch->next) {
+    const SubmitOptions& options = batch->options;
+    if (options.unreachable_after_ms < 0) continue;
+    ArmLocked(std::max(now, (options.elsewhere ? path.down_since_ms : now) + options.unreachable_after_ms));
+  }
+}
+
 bool Core::GrantRanOutLocked(const OpState& op, int64_t now) const {
   return op.op.grant != nullptr && op.peer->grant_clock_known &&
          op.op.grant->expiry_ms < now + op.peer->grant_clock_ahead_ms;
@@ -227,6 +252,7 @@ void Core::DispatchPathLocked(Path& path, int64_t now, Plan* plan) {
     }
     Slot* slot = PickSlotLocked(path, now);
     if (slot == nullptr) break;
+    path.down_since_ms = INT64_MAX;
     Slice* slice = CutLocked(*op, *slot);
     if (slot->odd_version && slot->first_answer_ms == INT64_MAX) {
       slot->first_answer_ms = now + options_.status_timeout_ms;
@@ -355,7 +381,6 @@ void Core::OpenFailedLocked(Slot& slot, const Error& error) {
   slot.state = Slot::State::kIdle;
   path.last_error = error;
   path.retry_ms = now + path.backoff.NextMs();
-  path.down_since_ms = std::min(path.down_since_ms, now);
   switch (error.code()) {
     case ErrorCode::kStaleIncarnation:
     case ErrorCode::kUnauthenticated:
@@ -366,12 +391,10 @@ void Core::OpenFailedLocked(Slot& slot, const Error& error) {
     case ErrorCode::kNoDevice: path.refused = true; break;
     default: path.refused = false; break;
   }
-  for (BatchState* batch = active_; batch != nullptr; batch = batch->next) {
-    if (batch->options.unreachable_after_ms >= 0) ArmLocked(now + batch->options.unreachable_after_ms);
+  if (!RailStandsLocked(path, now)) {
+    DownLocked(path, now);
+    RerouteAllLocked(path);
   }
-  const bool standing =
-      std::any_of(path.slots.begin(), path.slots.end(), [](const auto& s) { return s->state == Slot::State::kReady; });
-  if (!standing) RerouteAllLocked(path);
   NeedDispatchLocked(peer);
   NotifyWaitersLocked(nullptr);
 }

@@ -239,6 +239,23 @@ void Core::WakeLeaderLocked() {
   (void)!write(wake_.get(), &one, sizeof(one));
 }
 
+void Core::FlushSoon() {
+  Lock lock(mu_);
+  if (std::exchange(flush_soon_, true) || stopping_) return;
+  if (!watching_) WakeBackgroundLocked();
+  if (leader_ && leading_ == nullptr) WakeLeaderLocked();  // the background thread itself, asleep for longer
+}
+
+void Core::FlushAll(Lock& lock) {
+  flush_soon_ = false;
+  std::vector<std::shared_ptr<Rail>> rails;
+  for (const auto& [key, slot] : open_slots_) rails.push_back(slot->rail);
+  lock.unlock();
+  for (const auto& rail : rails) rail->Flush();
+  rails.clear();
+  lock.lock();
+}
+
 void Core::WakeBackgroundLocked() {
   watching_ = true;
   background_cv_.notify_one();
@@ -253,6 +270,7 @@ void Core::Background() {
   uint64_t seen_leads = 0;
   while (!stopping_) {
     RunCallbacks(lock);  // of batches that ended on a thread which does not drive
+    if (flush_soon_) FlushAll(lock);
     if (stopping_) break;
     if (active_count_ == 0) {
       if (++idle_looks > kWatchesBeforeRest) {

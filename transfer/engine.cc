@@ -17,6 +17,9 @@ constexpr size_t kPeersBeforeForgetting = 1024;
 constexpr uint64_t kMaxSliceBytes = 64 << 20;
 constexpr uint32_t kMaxInflight = 4096;
 
+// A view is of a store of this host: what cannot be connected to for so long is not there.
+constexpr int64_t kViewUnreachableMs = 1000;
+
 class BatchImpl final : public Batch {
  public:
   explicit BatchImpl(std::unique_ptr<BatchState> state) : state_(std::move(state)) {}
@@ -56,12 +59,20 @@ class RegistrationImpl final : public Registration {
 
 class ViewImpl final : public Engine::View {
  public:
-  explicit ViewImpl(std::unique_ptr<ViewPin> pin) : pin_(std::move(pin)) {}
+  ViewImpl(std::shared_ptr<Core> core, std::unique_ptr<ViewPin> pin) : core_(std::move(core)), pin_(std::move(pin)) {}
+  // One view follows another: that the first has ended goes out with the request for the second. Otherwise the
+  // background thread sees to it.
+  ~ViewImpl() override {
+    pin_->LetGoLazily();
+    pin_.reset();
+    core_->FlushSoon();
+  }
   std::span<const std::byte> bytes() const override { return pin_->bytes; }
   bool alive() const override { return pin_->alive(); }
 
  private:
-  const std::unique_ptr<ViewPin> pin_;
+  const std::shared_ptr<Core> core_;
+  std::unique_ptr<ViewPin> pin_;
 };
 
 class EngineImpl final : public Engine {
@@ -94,12 +105,13 @@ class EngineImpl final : public Engine {
     operations[0].registered = false;
     SubmitOptions options;
     options.timeout_ms = timeout_ms;
+    options.unreachable_after_ms = kViewUnreachableMs;
     TIERCEL_ASSIGN(std::unique_ptr<BatchState> state, core_->Submit(operations, options, range.length));
     BatchImpl batch(std::move(state));
     TIERCEL_TRY(batch.Wait(-1));
     const OpResult result = batch.result(0);
     if (result.state != OpResult::State::kOk) return Error(result.code, result.message);
-    return std::unique_ptr<View>(new ViewImpl(batch.TakePin()));
+    return std::unique_ptr<View>(new ViewImpl(core_, batch.TakePin()));
   }
 
   std::vector<TransportFigures> Figures() const override { return core_->Figures(); }
@@ -265,9 +277,11 @@ PeerHandle Core::AddPeer(const PeerAddress& address) {
   auto peer = std::make_unique<Peer>();
   peer->id = next_peer_++;
   peer->address = address;
-  const RailHealth::Options health{.window_ms = options_.rail_window_ms,
-                                   .error_limit = options_.rail_error_limit,
-                                   .pause_ms = options_.rail_pause_ms};
+  const RailHealth::Options health{
+      .window_ms = options_.rail_window_ms,
+      .error_limit = options_.rail_error_limit,
+      .pause = {
+          .first_ms = options_.rail_pause_first_ms, .cap_ms = options_.rail_pause_cap_ms, .jitter = options_.jitter}};
   const Backoff::Options backoff{
       .first_ms = options_.backoff_first_ms, .cap_ms = options_.backoff_cap_ms, .jitter = options_.jitter};
   for (size_t t = 0; t < transports_.size(); ++t) {
@@ -278,7 +292,9 @@ PeerHandle Core::AddPeer(const PeerAddress& address) {
       const uint32_t limit = transports_[t]->limits().max_rails;
       uint32_t rails = views ? 1 : options_.connections_per_peer;
       if (limit != 0) rails = std::min(rails, limit);
-      for (uint32_t i = 0; i < rails; ++i) path->slots.push_back(std::make_unique<Slot>(path.get(), health));
+      for (uint32_t i = 0; i < rails; ++i) {
+        path->slots.push_back(std::make_unique<Slot>(path.get(), RailHealth(health, RandomId())));
+      }
       peer->paths.push_back(std::move(path));
     }
   }

@@ -90,6 +90,8 @@ struct SubmitOptions {
   // When every path to the peer has been down for this long, an operation that is not under way fails with
   // kUnreachable and need not wait for the deadline (there are other replicas). -1: waits for the peer.
   int64_t unreachable_after_ms = -1;
+  // That time may have passed before the batch was submitted: a peer that is known to be down is not waited for.
+  bool elsewhere = false;
 };
 
 // Owned by its caller. Destroying it cancels what is unfinished and waits until it is terminal.
@@ -126,7 +128,8 @@ struct EngineOptions {
   int64_t status_timeout_ms = 2000;  // hand-shake, refusals
   int64_t rail_window_ms = 5000;     // errors counted within this
   uint32_t rail_error_limit = 5;     // then the rail is paused
-  int64_t rail_pause_ms = 5000;
+  int64_t rail_pause_first_ms = 10;  // doubled each time that it fails again
+  int64_t rail_pause_cap_ms = 5000;
   int64_t backoff_first_ms = 100;  // pause before a peer that cannot be reached is tried again; doubled each time
   int64_t backoff_cap_ms = 2000;
   std::vector<TransportKind> preference = {TransportKind::kLocal, TransportKind::kShm, TransportKind::kRdma,

@@ -122,7 +122,7 @@ struct Slot {
   int64_t last_use_ms = 0;
   bool lost_slices = false;  // went down with slices on it
   RailHealth health;
-  explicit Slot(Path* p, const RailHealth::Options& o) : path(p), health(o) {}
+  Slot(Path* p, const RailHealth& h) : path(p), health(h) {}
 };
 
 struct Path {
@@ -134,11 +134,11 @@ struct Path {
   uint32_t queued = 0;
   Backoff backoff;
   int64_t retry_ms = INT64_MIN;       // not tried before
-  int64_t down_since_ms = INT64_MAX;  // no rail since; INT64_MAX: up, or never tried
+  int64_t down_since_ms = INT64_MAX;  // no rail that may be used since; INT64_MAX: up, or never tried
   bool was_up = false;
   std::optional<Error> last_error;
   bool refused = false;  // last_error will not go away by waiting: operations are not kept for it
-  Path(Peer* p, size_t t, bool v, Backoff b) : peer(p), transport(t), views(v), backoff(std::move(b)) {}
+  Path(Peer* p, size_t t, bool v, const Backoff& b) : peer(p), transport(t), views(v), backoff(b) {}
 };
 
 struct Peer {
@@ -197,6 +197,7 @@ class Core final : public std::enable_shared_from_this<Core>, public RailHost {
   void OnTerminal(BatchState& batch, std::function<void()> callback);
   void AskForProgress(const BatchState& batch);
   std::vector<TransportFigures> Figures() const;
+  void FlushSoon();  // within a few milliseconds
 
   // ---- RailHost (events.cc)
   void OnRailGreeting(Rail& rail) override;
@@ -237,6 +238,9 @@ class Core final : public std::enable_shared_from_this<Core>, public RailHost {
   void DequeueLocked(OpState& op);
   void NeedDispatchLocked(Peer& peer);
   void RerouteAllLocked(Path& path);
+  void RailErrorLocked(Slot& slot);
+  void DownLocked(Path& path, int64_t now);
+  bool RailStandsLocked(const Path& path, int64_t now) const;
   void OpenSlot(Slot* slot, uint64_t key);
   void OpenFailedLocked(Slot& slot, const Error& error);
   bool GrantRanOutLocked(const OpState& op, int64_t now) const;
@@ -257,6 +261,7 @@ class Core final : public std::enable_shared_from_this<Core>, public RailHost {
   void RunCallbacks(Lock& lock);
   void Background();
   void WakeBackgroundLocked();
+  void FlushAll(Lock& lock);
 
   const EngineOptions options_;
   const std::vector<std::unique_ptr<Transport>> transports_;  // in order of preference
@@ -301,6 +306,7 @@ class Core final : public std::enable_shared_from_this<Core>, public RailHost {
 
   std::thread background_;
   std::condition_variable background_cv_;
+  bool flush_soon_ = false;
   bool watching_ = false;  // the background thread looks by itself every few milliseconds
 };
 

@@ -58,8 +58,7 @@ void Core::OnRailDown(Rail& rail, const Error& error) {
   // A connection that stood: made anew at once. If that fails, the pauses begin.
   slot.state = Slot::State::kIdle;
   path.last_error = error;
-  if (std::exchange(slot.lost_slices, false)) slot.health.Error(NowMs());
-  if (!slot.health.Usable(NowMs())) RerouteAllLocked(path);
+  if (std::exchange(slot.lost_slices, false)) RailErrorLocked(slot);
   NeedDispatchLocked(*path.peer);
   NotifyWaitersLocked(nullptr);
 }
@@ -109,8 +108,7 @@ void Core::OnSliceDone(Slice& slice, SliceEnd end, const Error* error) {
       break;
     case SliceEnd::kFailed:
       ++figures(path).attempts_failed;
-      slot.health.Error(NowMs());
-      if (!slot.health.Usable(NowMs())) RerouteAllLocked(path);
+      RailErrorLocked(slot);
       SliceFailedLocked(op, slot, range, round, *error);
       break;
     case SliceEnd::kLost:

@@ -9,7 +9,6 @@
 namespace tiercel::transfer {
 namespace {
 
-constexpr size_t kInputBytes = kMaxFrameBytes;
 // A request's id is its place in the table and a count that never repeats.
 constexpr int kIndexBits = 16;
 constexpr uint64_t kIndexMask = (uint64_t{1} << kIndexBits) - 1;
@@ -19,7 +18,7 @@ constexpr uint32_t kMaxAbandoned = 64;
 }  // namespace
 
 StreamRail::StreamRail(UniqueFd socket, OpenRequest request, std::string where, RailHost* host)
-    : fd_(std::move(socket)), request_(std::move(request)), where_(std::move(where)), host_(host), in_(kInputBytes) {
+    : fd_(std::move(socket)), request_(std::move(request)), where_(std::move(where)), host_(host) {
   out_.reserve(2 * kMaxFrameBytes);
 }
 
@@ -114,7 +113,7 @@ void StreamRail::OnEvents(bool readable, bool writable) {
       const bool mine = want_write_ && !sending_ && !broken_;
       if (mine) sending_ = true;
       lock.unlock();
-      if (mine) Flush();
+      if (mine) SendAll();
     }
   }
   {
@@ -172,7 +171,7 @@ void StreamRail::Close(const Error& error) {
     }
     fd_.Reset();
   }
-  descriptors_.clear();
+  in_.DropDescriptors();
   receiving_slice_ = nullptr;
   for (Slice* slice : lost) host_->OnSliceDone(*slice, SliceEnd::kLost, &error);
   host_->OnRailDown(*this, error);

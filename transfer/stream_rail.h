@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "transfer/frame_input.h"
 #include "transfer/frames.h"
 #include "transfer/transport.h"
 
@@ -35,6 +36,7 @@ class StreamRail : public Rail {
   int fd() const override { return fd_.get(); }
   void Post(std::span<Slice* const> slices) override;
   bool Withdraw(const Slice* slice, uint64_t serial) override;
+  void Flush() override { FlushIfFree(); }
   void OnEvents(bool readable, bool writable) override;
   void Abandon(const Slice* slice, uint64_t serial, const Error& why) override;
   void Close(const Error& error) override;
@@ -89,7 +91,7 @@ class StreamRail : public Rail {
 
  private:
   // ---- sending (stream_send.cc)
-  void Flush();  // REQUIRES: this thread has the sending role
+  void SendAll();  // REQUIRES: this thread has the sending role
   bool FillLocked();
   enum class Sent : uint8_t { kAll, kFull, kBroken };
   Sent SendSome();
@@ -100,7 +102,6 @@ class StreamRail : public Rail {
   bool ReceivePayload(size_t* budget);  // false: nothing more to be had now
   bool ReceiveFrames(size_t* budget);
   void ParseFrames();
-  bool ParseFrame();
   void OnFrame(const FrameHeader& header, std::span<const std::byte> body);
   void OnHelloOk(const FrameHeader& header, std::span<const std::byte> body);
   void OnErrorFrame(const FrameHeader& header, std::span<const std::byte> body);
@@ -136,15 +137,12 @@ class StreamRail : public Rail {
   uint64_t stream_id_ = 0;
 
   // The driver's.
-  std::vector<std::byte> in_;
-  size_t in_begin_ = 0;
-  size_t in_end_ = 0;
+  FrameInput in_;           // empty while payload is received
   bool receiving_ = false;  // payload of receiving_id_
   uint64_t receiving_id_ = 0;
   Slice* receiving_slice_ = nullptr;  // null: dropped
   uint64_t receiving_done_ = 0;
   uint64_t receiving_total_ = 0;
-  std::vector<UniqueFd> descriptors_;  // that came along, oldest first
   std::optional<Error> failure_;
   std::atomic<uint64_t> heard_{0};  // bytes received; written by the driver
 };

@@ -1,12 +1,9 @@
 // The receiving end of a data connection; all on the driver.
 #include <fmt/core.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 
 #include "base/check.h"
 #include "transfer/stream_rail.h"
@@ -14,8 +11,8 @@
 namespace tiercel::transfer {
 namespace {
 
-constexpr size_t kTurnBytes = 1 << 20;  // of one connection, before others have their turn
-constexpr size_t kMaxDescriptors = 4;   // that wait for their frame
+constexpr size_t kScratchBytes = 16 * 1024;  // of dropped payload at a time
+constexpr size_t kTurnBytes = 1 << 20;       // of one connection, before others have their turn
 
 }  // namespace
 
@@ -34,7 +31,7 @@ void StreamRail::FinishConnecting() {
     sending_ = true;
   }
   host_->OnRailGreeting(*this);
-  Flush();
+  SendAll();
 }
 
 void StreamRail::Receive() {
@@ -46,15 +43,12 @@ void StreamRail::Receive() {
 
 bool StreamRail::ReceivePayload(size_t* budget) {
   const uint64_t left = receiving_total_ - receiving_done_;
-  // Dropped payload goes through the input buffer, which is empty while payload is received.
-  std::byte* to = receiving_slice_ != nullptr ? receiving_slice_->memory + receiving_done_ : in_.data();
-  const size_t want =
-      static_cast<size_t>(std::min<uint64_t>(left, receiving_slice_ != nullptr ? kPieceBytes : in_.size()));
-  ssize_t n = 0;
-  do {
-    n = recv(fd_.get(), to, want, MSG_DONTWAIT);
-  } while (n < 0 && errno == EINTR);
-  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+  std::byte dropped[kScratchBytes];
+  const bool drop = receiving_slice_ == nullptr;
+  const std::span<std::byte> to(drop ? dropped : receiving_slice_->memory + receiving_done_,
+                                static_cast<size_t>(std::min<uint64_t>(left, drop ? kScratchBytes : kPieceBytes)));
+  const ssize_t n = ReceiveInto(fd_.get(), to);
+  if (NothingThere(n)) return false;
   if (n <= 0) {
     Fail(n == 0 ? Error(ErrorCode::kUnreachable, request_.address.name + " closed the connection within a payload")
                 : SystemError("receive from " + request_.address.name, errno));
@@ -64,7 +58,7 @@ bool StreamRail::ReceivePayload(size_t* budget) {
   *budget -= std::min(*budget, got);
   heard_.fetch_add(got, std::memory_order_relaxed);
   PayloadArrived(got);
-  return got == want;
+  return got == to.size();
 }
 
 void StreamRail::PayloadArrived(size_t bytes) {
@@ -79,81 +73,41 @@ void StreamRail::PayloadArrived(size_t bytes) {
 }
 
 bool StreamRail::ReceiveFrames(size_t* budget) {
-  if (in_begin_ == in_end_) in_begin_ = in_end_ = 0;
-  if (in_begin_ > 0) {
-    std::memmove(in_.data(), in_.data() + in_begin_, in_end_ - in_begin_);
-    in_end_ -= in_begin_;
-    in_begin_ = 0;
+  size_t bytes = 0;
+  const FrameInput::Got got = in_.Receive(fd_.get(), &bytes);
+  switch (got) {
+    case FrameInput::Got::kNothing: return false;
+    case FrameInput::Got::kClosed:
+      Fail(Error(ErrorCode::kUnreachable, request_.address.name + " closed the connection"));
+      return false;
+    case FrameInput::Got::kBroken: Fail(SystemError("receive from " + request_.address.name, errno)); return false;
+    case FrameInput::Got::kTooManyDescriptors: Fail(PeerError("more descriptors than frames")); return false;
+    case FrameInput::Got::kFull:
+    case FrameInput::Got::kSome: break;
   }
-  iovec part{in_.data() + in_end_, in_.size() - in_end_};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  ssize_t n = 0;
-  do {
-    n = recvmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (n < 0 && errno == EINTR);
-  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-  for (cmsghdr* c = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr; c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
-      int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-      descriptors_.emplace_back(descriptor);
-    }
-  }
-  if (n <= 0) {
-    Fail(n == 0 ? Error(ErrorCode::kUnreachable, request_.address.name + " closed the connection")
-                : SystemError("receive from " + request_.address.name, errno));
-    return false;
-  }
-  if (descriptors_.size() > kMaxDescriptors || (message.msg_flags & MSG_CTRUNC) != 0) {
-    Fail(PeerError("more descriptors than frames"));
-    return false;
-  }
-  const auto got = static_cast<size_t>(n);
-  *budget -= std::min(*budget, got);
-  heard_.fetch_add(got, std::memory_order_relaxed);
-  in_end_ += got;
+  *budget -= std::min(*budget, bytes);
+  heard_.fetch_add(bytes, std::memory_order_relaxed);
   ParseFrames();
-  return got == part.iov_len;
+  return got == FrameInput::Got::kFull;
 }
 
 void StreamRail::ParseFrames() {
   while (!failure_) {
     if (receiving_) {
-      const auto here = static_cast<size_t>(std::min<uint64_t>(in_end_ - in_begin_, receiving_total_));
+      const size_t here = in_.Take(receiving_slice_ != nullptr ? receiving_slice_->memory : nullptr, receiving_total_);
       if (here == 0) return;
-      if (receiving_slice_ != nullptr) std::memcpy(receiving_slice_->memory, in_.data() + in_begin_, here);
-      in_begin_ += here;
       PayloadArrived(here);
       if (receiving_) return;  // the rest goes straight into place
     }
-    if (!ParseFrame()) return;
+    FrameHeader header;
+    std::span<const std::byte> body;
+    std::optional<Error> error;
+    switch (in_.NextFrame(&header, &body, &error)) {
+      case FrameInput::Next::kFrame: OnFrame(header, body); break;
+      case FrameInput::Next::kIncomplete: return;
+      case FrameInput::Next::kBad: return Fail(PeerError(error->message()));
+    }
   }
-}
-
-// One frame; false when it is not all here, or bad.
-bool StreamRail::ParseFrame() {
-  if (in_end_ - in_begin_ < kHeaderBytes) return false;
-  const std::byte* at = in_.data() + in_begin_;
-  Result<FrameHeader> header = DecodeHeader({at, kHeaderBytes});
-  if (!header.ok()) {
-    Fail(PeerError(header.error().message()));
-    return false;
-  }
-  if (in_end_ - in_begin_ < kHeaderBytes + header->body_bytes) return false;
-  const std::span<const std::byte> body(at + kHeaderBytes, header->body_bytes);
-  if (!BodyIsIntact(*header, body)) {
-    Fail(PeerError("a frame's body is damaged"));
-    return false;
-  }
-  in_begin_ += kHeaderBytes + body.size();
-  OnFrame(*header, body);
-  return true;
 }
 
 void StreamRail::OnFrame(const FrameHeader& header, std::span<const std::byte> body) {
@@ -165,10 +119,7 @@ void StreamRail::OnFrame(const FrameHeader& header, std::span<const std::byte> b
     default: break;
   }
   UniqueFd descriptor;
-  if (header.type == FrameType::kAttachOk && !descriptors_.empty()) {
-    descriptor = std::move(descriptors_.front());
-    descriptors_.erase(descriptors_.begin());
-  }
+  if (header.type == FrameType::kAttachOk) descriptor = in_.TakeDescriptor();
   if (!OnOtherFrame(header, body, &descriptor)) {
     Fail(PeerError(fmt::format("unexpected frame type {}", static_cast<int>(header.type))));
   }

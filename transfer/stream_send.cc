@@ -22,10 +22,10 @@ void StreamRail::FlushIfFree() {
     if (sending_ || want_write_ || broken_) return;
     sending_ = true;
   }
-  Flush();
+  SendAll();
 }
 
-void StreamRail::Flush() {
+void StreamRail::SendAll() {
   for (;;) {
     if (out_sent_ == out_.size() && stream_ == nullptr) {
       std::unique_lock lock(mu_);

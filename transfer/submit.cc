@@ -58,7 +58,7 @@ Result<std::unique_ptr<BatchState>> Core::Submit(std::vector<Operation>& operati
   ++active_count_;
   for (size_t i = 0; i < batch->size; ++i) ++batch->ops[i].peer->operations;
   ArmLocked(batch->deadline_ms);
-  if (options.unreachable_after_ms >= 0) ArmLocked(now + options.unreachable_after_ms);
+  if (options.unreachable_after_ms >= 0) ArmLocked(options.elsewhere ? now : now + options.unreachable_after_ms);
   if (!watching_) WakeBackgroundLocked();
 
   for (size_t i = 0; i < batch->size; ++i) {
@@ -258,8 +258,14 @@ void Core::FailIfStuckLocked(BatchState& batch, int64_t now) {
   for (size_t i = 0; i < batch.size; ++i) {
     OpState& op = batch.ops[i];
     if (op.ended || op.outstanding != 0 || op.path == nullptr) continue;
-    const int64_t down_since = std::max(op.path->down_since_ms, batch.submitted_ms);
     if (op.path->down_since_ms == INT64_MAX) continue;
+    // An attempt that is due or under way gets its chance: so a peer that has come back is found out.
+    const bool trying = std::any_of(op.path->slots.begin(), op.path->slots.end(), [&](const auto& slot) {
+      const bool due = slot->state == Slot::State::kIdle && slot->health.Usable(now) && now >= op.path->retry_ms;
+      return due || slot->state == Slot::State::kConnecting;
+    });
+    const bool known = batch.options.elsewhere && !trying;
+    const int64_t down_since = known ? op.path->down_since_ms : std::max(op.path->down_since_ms, batch.submitted_ms);
     if (now - down_since < after) {
       ArmLocked(down_since + after);
       continue;

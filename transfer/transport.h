@@ -4,7 +4,7 @@
 // device path) to one peer. The engine posts slices to it and gets each of them back exactly once.
 //
 // Threads. Three kinds of calls reach a rail:
-//   any thread:  Post, Withdraw, fd. They may run at the same time as everything else.
+//   any thread:  Post, Withdraw, Flush, fd. They may run at the same time as everything else.
 //   the driver:  OnEvents, Abandon, Close. The engine has one driver at a time, and no two of these overlap.
 //   Finish:      on the driver, or on a thread that waits for the slice's batch; never twice for one slice.
 // A rail calls its host on whichever of these threads it is, and never while it holds a lock of its own.
@@ -41,6 +41,8 @@ class ViewPin {
  public:
   virtual ~ViewPin() = default;
   virtual bool alive() const = 0;
+  // Before its destruction: the peer need not be told at once. Whoever says so calls Rail::Flush soon afterwards.
+  virtual void LetGoLazily() {}
   std::span<const std::byte> bytes;
 };
 
@@ -133,6 +135,9 @@ class Rail {
   // slice may have come back, and even been posted again, since the caller looked.
   virtual bool Withdraw(const Slice* slice, uint64_t serial) = 0;
 
+  // Sends what was left for whatever goes out next.
+  virtual void Flush() {}
+
   virtual void OnEvents(bool readable, bool writable) = 0;
   // Gives the slice back as withdrawn, so that nothing can touch its memory any more. Where that takes closing the
   // connection, it is closed (and other slices on it come back as lost). No effect when it has come back already.
@@ -170,8 +175,8 @@ class Transport {
   // Memory that this transport likes best; kNoDevice when it has no preference.
   virtual Result<std::unique_ptr<MemoryRegion>> Allocate(size_t bytes);
 
-  // Begins to connect. Must not block; what takes time is done in OnEvents. kNoDevice: this path cannot be used.
-  // The host outlives the rail's Close.
+  // Begins to connect. Must not block (but for a moment, when a host's name is new); what takes time is done in
+  // OnEvents. kNoDevice: this path cannot be used. The host outlives the rail's Close.
   virtual Result<std::shared_ptr<Rail>> Open(const OpenRequest& request, RailHost* host) = 0;
 };
 

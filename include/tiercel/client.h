@@ -244,7 +244,8 @@ class Client {
   virtual Result<std::vector<StoreStat>> Stores() = 0;
   // Visits all keys that match a glob pattern (present throughout: at least once). False from `visit` stops.
   virtual Status Scan(std::string_view pattern, const std::function<bool(std::string_view key)>& visit) = 0;
-  // Any command, as redis-cli would send it: the reply as text lines. For tools.
+  // Any command, as redis-cli would send it: the reply as text lines. For tools. A reply with a string of more than
+  // 1 GiB (GET of a larger value) is refused: kUnreachable that says so, and the connection is made anew.
   virtual Result<std::string> Command(std::span<const std::string_view> arguments) = 0;
 };
 

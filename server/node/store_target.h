@@ -60,6 +60,7 @@ class StoreTarget final : public transfer::Target {
 
   // ---- transfer::Target
   Incarnation incarnation() const override { return options_.incarnation; }
+  int64_t GrantTimeMs() const override { return MasterMs(NowMs()); }
   Result<transfer::PeerIdentity> Authenticate(const Ticket& ticket, const std::string& address) override;
   // Besides the order of the contract: a write is refused with kRetry while the master is silent or a table is
   // full; a read that meets the ingest of another version gets kStaleVersion; a write that meets another one of its

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,6 +33,7 @@ class FakeEngine final : public transfer::Engine {
   std::function<std::optional<Error>(const transfer::PeerAddress&, const transfer::Operation&)> refuse;
   int hold_waits = 0;
   std::function<void()> on_hold;
+  std::function<void()> on_cancel;    // a batch is cancelled for the first time
   std::function<void()> after_batch;  // bytes have moved, nobody has looked at them
   size_t piece_bytes = 256 * 1024;
   bool pieces_backwards = false;  // the last piece of an operation first
@@ -136,7 +138,9 @@ class FakeEngine final : public transfer::Engine {
       terminal_ = true;
       return Ok();
     }
-    void Cancel() override { cancelled_ = true; }
+    void Cancel() override {
+      if (!cancelled_.exchange(true) && engine_->on_cancel) engine_->on_cancel();
+    }
     size_t size() const override { return operations_.size(); }
     transfer::OpResult result(size_t i) const override { return results_[i]; }
     bool all_ok() const override {

@@ -6,13 +6,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <future>
+#include <semaphore>
 #include <thread>
 
 #include "tests/client/harness.h"
 
 namespace tiercel::test {
 namespace {
+
+constexpr std::chrono::seconds kHangGuard{60};
 
 TEST(Lifecycle, O55_BeforeConnectingEveryCallIsOneTypedErrorAndCloseTwiceIsNothing) {
   Harness h;
@@ -53,14 +58,15 @@ TEST(Lifecycle, CloseEndsACallThatMovesBytes) {
   h.MustPut("k", RandomBytes(1000, 1));
   auto client = h.MakeUnconnected();
   ASSERT_TRUE(client->Reconnect().ok());
-  std::atomic<bool> moving{false};
-  h.engine->hold_waits = INT32_MAX;
+  std::promise<void> moving, cancelled;
+  h.engine->hold_waits = 1;
   h.engine->on_hold = [&] {
-    moving = true;
-    std::this_thread::yield();
+    moving.set_value();
+    EXPECT_EQ(cancelled.get_future().wait_for(kHangGuard), std::future_status::ready);
   };
+  h.engine->on_cancel = [&] { cancelled.set_value(); };
   auto future = client->GetAsync("k");
-  while (!moving) std::this_thread::yield();
+  moving.get_future().wait();
   client->Close();
   EXPECT_EQ(future.get().error().code(), ErrorCode::kShutdown);
 }
@@ -70,13 +76,13 @@ TEST(Lifecycle, CloseEndsACallThatPauses) {
   h.MustPut("k", RandomBytes(1000, 1));
   auto client = h.MakeUnconnected();
   ASSERT_TRUE(client->Reconnect().ok());
-  std::atomic<int> refused{0};
+  std::counting_semaphore<> refused(0);
   h.engine->refuse = [&](const auto&, const auto&) {
-    ++refused;
+    refused.release();
     return Error(ErrorCode::kAdmissionTimeout, "full");
   };
   auto future = client->GetAsync("k");
-  while (refused < 4) std::this_thread::yield();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(refused.try_acquire_for(kHangGuard));
   client->Close();
   EXPECT_EQ(future.get().error().code(), ErrorCode::kShutdown);
 }

@@ -405,6 +405,14 @@ TEST_F(StoreTargetTest, ManyThreads) {
   EXPECT_EQ(target_->Figures().uses_now, 0u);
 }
 
+// What a hand-shake tells a client, so that it need not send an expired grant again (T-31).
+TEST_F(StoreTargetTest, GrantsRunOnTheMastersClock) {
+  target_->SetMasterTime(5'000, clock_.Now().boot_ms);
+  EXPECT_EQ(target_->GrantTimeMs(), 5'000);
+  clock_.Advance(70);
+  EXPECT_EQ(target_->GrantTimeMs(), 5'070);
+}
+
 // The server's end of a use races with the closing: the callback never runs after the use is gone.
 TEST_F(StoreTargetTest, RevokeNeverComesAfterTheEnd) {
   for (uint64_t round = 1; round <= 500; ++round) {

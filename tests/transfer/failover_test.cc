@@ -122,28 +122,50 @@ TEST_F(Failover, T08_TheOnlyDeviceIsGone) {
 }
 
 TEST(RailHealthTest, T26_PausedAndBack) {
-  const RailHealth::Options options{.window_ms = 5000, .error_limit = 5, .pause_ms = 5000};
-  RailHealth fresh(options);
+  const RailHealth::Options options{
+      .window_ms = 5000, .error_limit = 5, .pause = {.first_ms = 10, .cap_ms = 5000, .jitter = 0}};
+  RailHealth fresh(options, 1);
   EXPECT_TRUE(fresh.Usable(0));
 
-  RailHealth rail(options);
+  RailHealth rail(options, 1);
   for (const int64_t at : {100, 200, 300, 4000}) rail.Error(at);
   EXPECT_TRUE(rail.Usable(4000));
   rail.Error(5000);
   EXPECT_FALSE(rail.Usable(5000));
-  EXPECT_FALSE(rail.Usable(9999));
-  EXPECT_TRUE(rail.Usable(10'000));
+  EXPECT_FALSE(rail.Usable(5009));
+  EXPECT_TRUE(rail.Usable(5010));
 
-  RailHealth apart(options);
+  RailHealth apart(options, 1);
   int64_t now = 0;
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 5; ++i) apart.Error(now += 5001);
     EXPECT_TRUE(apart.Usable(now));
   }
 
-  RailHealth at_once(options);
+  RailHealth at_once(options, 1);
   at_once.Error(50, /*pause_at_once=*/true);
   EXPECT_FALSE(at_once.Usable(50));
+}
+
+TEST(RailHealthTest, T26_PausesDoubleUntilAWindowWasQuiet) {
+  RailHealth rail({.window_ms = 5000, .error_limit = 5, .pause = {.first_ms = 10, .cap_ms = 5000, .jitter = 0}}, 1);
+  int64_t now = 1000;
+  for (int i = 0; i < 4; ++i) rail.Error(now);
+  for (const int64_t pause : {10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000}) {
+    rail.Error(now);
+    EXPECT_EQ(rail.paused_until_ms(), now + pause);
+    rail.Error(now + pause - 1);  // was under way already
+    EXPECT_EQ(rail.paused_until_ms(), now + pause);
+    now += pause;
+    EXPECT_TRUE(rail.Usable(now));
+  }
+  rail.Error(now + 4999);
+  EXPECT_EQ(rail.paused_until_ms(), now + 4999 + 5000) << "still on probation";
+  now += 4999 + 5000 + 5000;
+  for (int i = 0; i < 4; ++i) rail.Error(now);
+  EXPECT_TRUE(rail.Usable(now)) << "a quiet window makes it like new";
+  rail.Error(now);
+  EXPECT_EQ(rail.paused_until_ms(), now + 10);
 }
 
 TEST_F(Failover, T26_APausedRailIsLeftAloneAndComesBack) {
@@ -168,6 +190,33 @@ TEST_F(Failover, T26_APausedRailIsLeftAloneAndComesBack) {
   EXPECT_EQ(script_->posts(), posts);
   clock_.Advance(5000);
   EXPECT_EQ(Run(Op(OpKind::kRead, 0, memory)).transport, TransportKind::kFaulty);
+}
+
+TEST_F(Failover, T26_APeersOnlyRailIsTriedAgainSoonAndSaysWhenItIsDown) {
+  options_.rail_error_limit = 1;
+  options_.connections_per_peer = 1;
+  Build(false);
+  std::vector<std::byte> memory(1000);
+  SubmitOptions once;
+  once.max_switches = 0;
+  script_->FailPosts(kBroken);
+  EXPECT_EQ(Run(Op(OpKind::kRead, 0, memory), once).code, ErrorCode::kUnreachable);
+  script_->FailPosts(std::nullopt);
+  // Somebody who has another copy does not wait for a rail that pauses.
+  SubmitOptions other_copy;
+  other_copy.unreachable_after_ms = 4;
+  auto hasty = engine_->Submit({Op(OpKind::kRead, 0, memory)}, other_copy);
+  auto patient = engine_->Submit({Op(OpKind::kRead, 0, memory)}, {});
+  ASSERT_TRUE(hasty.ok() && patient.ok());
+  clock_.Advance(4);
+  EXPECT_TRUE((*hasty)->Wait(kGuardMs).ok());
+  EXPECT_EQ((*hasty)->result(0).code, ErrorCode::kUnreachable) << (*hasty)->result(0).message;
+  EXPECT_EQ((*patient)->result(0).state, State::kPending);
+  clock_.Advance(6);
+  EXPECT_TRUE((*patient)->Wait(kGuardMs).ok());
+  EXPECT_EQ((*patient)->result(0).state, State::kOk) << (*patient)->result(0).message;
+  // And what comes later does not find it down.
+  EXPECT_EQ(Run(Op(OpKind::kRead, 0, memory), other_copy).state, State::kOk);
 }
 
 TEST_F(Failover, T31_ToAnotherTransport) {

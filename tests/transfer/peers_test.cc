@@ -247,6 +247,54 @@ TEST_P(Peers, T23_ADeadPeerCostsOneProbePerRound) {
   engine->reset();
 }
 
+TEST_P(Peers, T23_APeerKnownToBeDownIsNotWaitedForWhenThereIsAnotherCopy) {
+  ManualClock clock;
+  options_.clock = &clock;
+  options_.backoff_first_ms = 1000;
+  std::atomic<bool> dead{true};
+  script_->OnOpen([&](uint64_t) {
+    return dead ? std::optional<Error>(Error(ErrorCode::kUnreachable, "connection refused")) : std::nullopt;
+  });
+  Store store(clock, kThem.value);
+  store.target.AddSegment(kPlace, 1 << 20);
+  std::vector<std::unique_ptr<Transport>> transports;
+  transports.push_back(faulty::MakeTransport(MakeWire(GetParam(), nullptr), script_, GetParam()));
+  auto engine =
+      Engine::Create(options_, std::move(transports), [&] { return Result<Ticket>(store.target.MakeTicket()); });
+  const PeerHandle peer = (*engine)->AddPeer(store.address(GetParam()));
+  std::vector<std::byte> memory(100);
+  const auto submit = [&](bool elsewhere) {
+    Operation op = Op(OpKind::kRead, peer, memory);
+    op.grant = store.target.MakeGrant(Right::kRead, kPlace, {0, 100});
+    auto batch = (*engine)->Submit({op}, {.timeout_ms = 600'000, .unreachable_after_ms = 100, .elsewhere = elsewhere});
+    EXPECT_TRUE(batch.ok());
+    return std::move(*batch);
+  };
+  auto first = submit(true);
+  clock.Advance(99);
+  EXPECT_FALSE(first->Wait(12).ok());
+  clock.Advance(1);
+  EXPECT_TRUE(first->Wait(kGuardMs).ok());
+  EXPECT_EQ(first->result(0).code, ErrorCode::kUnreachable);
+  auto second = submit(true), patient = submit(false);
+  EXPECT_TRUE(second->Wait(kGuardMs).ok());
+  EXPECT_EQ(second->result(0).code, ErrorCode::kUnreachable);
+  EXPECT_FALSE(patient->Wait(12).ok());
+  clock.Advance(100);
+  EXPECT_TRUE(patient->Wait(kGuardMs).ok());
+  EXPECT_EQ(patient->result(0).code, ErrorCode::kUnreachable);
+  EXPECT_EQ(script_->opens(), 1U);
+  // When the next attempt is due, it is made for whoever comes first.
+  dead = false;
+  clock.Advance(800);
+  auto third = submit(true);
+  EXPECT_TRUE(third->Wait(kGuardMs).ok());
+  EXPECT_TRUE(third->all_ok()) << third->result(0).message;
+  EXPECT_EQ(script_->opens(), 2U);
+  for (auto* batch : {&first, &second, &patient, &third}) batch->reset();
+  engine->reset();
+}
+
 TEST_P(Peers, T24_BackOff) {
   ManualClock clock;
   options_.clock = &clock;

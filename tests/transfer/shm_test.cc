@@ -6,6 +6,7 @@
 
 #include <array>
 #include <fstream>
+#include <latch>
 
 #include "base/checksum.h"
 #include "tests/transfer/fixture.h"
@@ -78,11 +79,10 @@ TEST_F(Shm, T34_EightThreadsOneMapping) {
   const auto pattern = Pattern(100'000, 34);
   std::memcpy(segment_.data() + 777, pattern.data(), pattern.size());
   std::vector<std::thread> threads;
-  std::atomic<int> ready{0};
+  std::latch ready(8);
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&] {
-      ++ready;
-      while (ready < 8) std::this_thread::yield();
+      ready.arrive_and_wait();
       std::vector<std::byte> memory(pattern.size());
       for (int i = 0; i < 20; ++i) {
         const OpResult r = RunOne(*engine_, Op(OpKind::kRead, 777, memory));

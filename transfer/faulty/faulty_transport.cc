@@ -40,6 +40,7 @@ class FaultyRail final : public Rail, public RailHost, public std::enable_shared
   }
   // A held slice counts as on the wire: it is not withdrawn.
   bool Withdraw(const Slice* slice, uint64_t serial) override { return inner_->Withdraw(slice, serial); }
+  void Flush() override { inner_->Flush(); }
   void OnEvents(bool readable, bool writable) override { inner_->OnEvents(readable, writable); }
   void Abandon(const Slice* slice, uint64_t serial, const Error& why) override {
     if (Slice* held = TakeHeld([&](const Script::Held& h) { return h.slice == slice && h.serial == serial; })) {

@@ -22,7 +22,6 @@ Session::Session(SessionLoop& loop, UniqueFd socket, bool local, std::string add
       socket_(loop.loop().context(), socket.Release()),
       local_(local),
       address_(std::move(address)),
-      in_(kMaxFrameBytes),
       started_ms_(MonotonicMs()),
       progress_ms_(started_ms_) {}
 
@@ -54,7 +53,7 @@ void Session::Cut() {
   draining_.clear();
   held_.clear();
   maps_.clear();
-  descriptors_.clear();
+  in_.DropDescriptors();
   spare_uses_.clear();
   --loop_.counts->connections;
   if (!peer_) --loop_.counts->unauthenticated;
@@ -69,7 +68,7 @@ void Session::Tick(int64_t now_ms) {
     loop_.target().CountRefusal(ErrorCode::kUnauthenticated);
     return Cut();
   }
-  const bool due = incoming_.has_value() || !replies_.empty() || in_end_ - in_begin_ != 0;
+  const bool due = incoming_.has_value() || !replies_.empty() || !in_.waiting().empty();
   if (due) {
     if (now_ms - progress_ms_ < limits.stall_timeout_ms) return;
     loop_.target().CountRefusal(ErrorCode::kDeadline);

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "transfer/frame_input.h"
 #include "transfer/frames.h"
 #include "transfer/session/limits.h"
 #include "transfer/target.h"
@@ -108,7 +109,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void OnAttach(const FrameHeader& header, std::span<const std::byte> body);
   void OnAdmit(const FrameHeader& header, std::span<const std::byte> body);
   void OnMap(std::span<const std::byte> body);
-  Result<Mapping> MapPeerMemory(const MapRequest& map);
+  Result<Mapping> MapPeerMemory(const MapRequest& map, int fd);
   void OnCopy(const FrameHeader& header, std::span<const std::byte> body);
   void ScheduleCopy();
   void CopyMore();
@@ -143,11 +144,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool closing_ = false;  // a last reply is on its way: nothing more is read
   std::optional<PeerIdentity> peer_;
 
-  std::vector<std::byte> in_;
-  size_t in_begin_ = 0;
-  size_t in_end_ = 0;
+  FrameInput in_;
   bool waiting_read_ = false;
-  std::vector<UniqueFd> descriptors_;
   std::optional<Incoming> incoming_;
   std::optional<Copying> copying_;
   std::unordered_map<uint64_t, UsePtr> held_;  // by the ADMIT's id

@@ -171,13 +171,13 @@ void Session::OnMap(std::span<const std::byte> body) {
   Result<MapRequest> map = DecodeMap(body);
   if (!map.ok()) return Refuse(map.error());
   if (maps_.contains(map->map)) return Refuse(Error(ErrorCode::kProtocol, "a MAP of what is mapped"));
-  if (descriptors_.empty()) return Refuse(Error(ErrorCode::kProtocol, "a MAP without a descriptor"));
+  const UniqueFd descriptor = in_.TakeDescriptor();
+  if (!descriptor) return Refuse(Error(ErrorCode::kProtocol, "a MAP without a descriptor"));
   // One that is refused keeps its number, so that the COPY behind it gets the reason.
   if (maps_.size() >= 2 * size_t{loop_.limits().max_maps}) {
     return Refuse(Error(ErrorCode::kTooBig, fmt::format("{} mappings on one connection", maps_.size())));
   }
-  Result<Mapping> mapping = MapPeerMemory(*map);
-  descriptors_.erase(descriptors_.begin());
+  Result<Mapping> mapping = MapPeerMemory(*map, descriptor.get());
   PeerMemory& memory = maps_[map->map];
   if (mapping.ok()) {
     memory.mapping = std::move(mapping).value();
@@ -189,8 +189,7 @@ void Session::OnMap(std::span<const std::byte> body) {
 
 // Memory of a peer is touched only when it cannot be taken away under us: sealed against shrinking, and at least as
 // large as said. (A hole in it reads as zeros. Huge pages could fail on first touch, so they are not taken.)
-Result<Mapping> Session::MapPeerMemory(const MapRequest& map) {
-  const int fd = descriptors_.front().get();
+Result<Mapping> Session::MapPeerMemory(const MapRequest& map, int fd) {
   const SessionLimits& limits = loop_.limits();
   if (maps_.size() >= limits.max_maps || map.size == 0 || map.size > limits.max_map_bytes) {
     return Error(ErrorCode::kTooBig, fmt::format("mapping {} bytes, {} mappings so far", map.size, maps_.size()));

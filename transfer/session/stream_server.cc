@@ -170,7 +170,6 @@ void StreamServer::Take(UniqueFd socket) {
   }
   ++counts_->connections;
   ++counts_->unauthenticated;
-  if (options_.tune) options_.tune(socket.get());
   std::string peer = options_.peer_text(socket.get());
   loops_[next_loop_++ % loops_.size()]->Add(std::move(socket), options_.local, std::move(peer));
 }

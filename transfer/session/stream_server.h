@@ -66,7 +66,6 @@ class StreamServer final : public Server {
     uint32_t threads = 1;
     SessionLimits limits;
     std::function<std::string(int socket)> peer_text;
-    std::function<void(int socket)> tune;
     std::function<void()> on_stop;  // takes the address away
   };
   StreamServer(Options options, std::vector<UniqueFd> listeners, Target* target);

@@ -12,7 +12,7 @@
 namespace tiercel::transfer::shm {
 namespace {
 
-// RELEASEs of a read of many slices leave together, up to this many bytes of frames.
+// RELEASEs of a read of many slices, or of views, leave together, up to this many bytes of frames.
 constexpr size_t kReleaseBytes = 16 * kHeaderBytes;
 // The store takes 64 mappings of a connection; beyond this, memory is streamed.
 constexpr size_t kMaxMapped = 64;
@@ -24,13 +24,15 @@ class ShmPin final : public ViewPin {
       : rail_(std::move(rail)), id_(id), mapping_(std::move(mapping)) {
     bytes = range;
   }
-  ~ShmPin() override { rail_->ReleasePin(id_); }
+  ~ShmPin() override { rail_->ReleasePin(id_, lazily_); }
+  void LetGoLazily() override { lazily_ = true; }
   bool alive() const override { return rail_->Alive(); }
 
  private:
   const std::shared_ptr<ShmRail> rail_;
   const uint64_t id_;
   const std::shared_ptr<const Mapping> mapping_;
+  bool lazily_ = false;
 };
 
 }  // namespace
@@ -246,11 +248,12 @@ bool ShmRail::Alive() {
   return poll(&state, 1, 0) == 0;
 }
 
-void ShmRail::ReleasePin(uint64_t id) {
+void ShmRail::ReleasePin(uint64_t id, bool lazily) {
   {
     std::lock_guard lock(mu_);
     if (phase_ != Phase::kReady) return;  // the pin went with the connection
     AppendBare(FrameType::kRelease, id, 0, &control_);
+    if (lazily && control_.size() < kReleaseBytes) return;
   }
   FlushIfFree();
 }

@@ -23,8 +23,8 @@ class ShmRail final : public StreamRail, public std::enable_shared_from_this<Shm
   void Finish(Slice& slice) override;
   // The connection stands: the store lives, and holds what it pinned for us. Any thread.
   bool Alive();
-  void ReleasePin(uint64_t id);    // any thread
-  void ForgetMemory(uint32_t id);  // any thread: memory of this process goes away
+  void ReleasePin(uint64_t id, bool lazily);  // any thread
+  void ForgetMemory(uint32_t id);             // any thread: memory of this process goes away
 
  private:
   Encoded EncodeLocked(Slice& slice, uint64_t id, FrameBytes* out) override;

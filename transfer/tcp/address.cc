@@ -29,22 +29,17 @@ Result<HostPort> ParseHostPort(std::string_view text) {
   return HostPort{.host = std::string(host), .port = static_cast<uint16_t>(*port)};
 }
 
-Result<std::vector<SocketAddress>> Resolve(const std::string& host, uint16_t port, bool passive) {
+namespace {
+
+Result<std::vector<SocketAddress>> GetAddresses(const std::string& host, uint16_t port, int flags) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST | (passive ? AI_PASSIVE : 0);
+  hints.ai_flags = AI_NUMERICSERV | flags;
   addrinfo* found = nullptr;
-  const std::string service = std::to_string(port);
   const char* name = host.empty() ? nullptr : host.c_str();
-  int rc = getaddrinfo(name, service.c_str(), &hints, &found);
-  if (rc == EAI_NONAME) {
-    hints.ai_flags &= ~AI_NUMERICHOST;
-    rc = getaddrinfo(name, service.c_str(), &hints, &found);
-  }
-  if (rc != 0) {
-    return Error(ErrorCode::kUnreachable, fmt::format("resolve {}: {}", host, gai_strerror(rc)));
-  }
+  const int rc = getaddrinfo(name, std::to_string(port).c_str(), &hints, &found);
+  if (rc != 0) return Error(ErrorCode::kUnreachable, fmt::format("resolve {}: {}", host, gai_strerror(rc)));
   std::vector<SocketAddress> addresses;
   for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
     if (a->ai_addrlen > sizeof(sockaddr_storage)) continue;
@@ -56,6 +51,20 @@ Result<std::vector<SocketAddress>> Resolve(const std::string& host, uint16_t por
   freeaddrinfo(found);
   if (addresses.empty()) return Error(ErrorCode::kUnreachable, "resolve " + host + ": no address");
   return addresses;
+}
+
+}  // namespace
+
+Result<std::vector<SocketAddress>> Resolve(const std::string& host, uint16_t port, bool passive) {
+  const int flags = passive ? AI_PASSIVE : 0;
+  auto numeric = GetAddresses(host, port, flags | AI_NUMERICHOST);
+  return numeric.ok() ? std::move(numeric) : GetAddresses(host, port, flags);
+}
+
+std::optional<SocketAddress> NumericAddress(const std::string& host, uint16_t port) {
+  auto found = GetAddresses(host, port, AI_NUMERICHOST);
+  if (!found.ok()) return std::nullopt;
+  return found->front();
 }
 
 std::string AddressText(const SocketAddress& address) {

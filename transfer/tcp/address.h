@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,10 @@ struct HostPort {
 };
 Result<HostPort> ParseHostPort(std::string_view text);
 
-// All addresses of a host, numeric ones without asking anybody. `passive`: for listening; an empty host is all.
+// All addresses of a host, numeric ones without asking anybody; otherwise it may take as long as the system's resolver
+// likes (Resolver bounds that). `passive`: for listening; an empty host is all.
 Result<std::vector<SocketAddress>> Resolve(const std::string& host, uint16_t port, bool passive);
+std::optional<SocketAddress> NumericAddress(const std::string& host, uint16_t port);
 
 // "127.0.0.1:7380", "[::1]:7380".
 std::string AddressText(const SocketAddress& address);
@@ -35,7 +38,8 @@ SocketAddress LocalAddress(int socket);
 SocketAddress PeerAddressOf(int socket);
 
 // No delay; cubic where this process may choose it (bbr, the default on some systems, costs 10 to 15 % on a local
-// network); the kernel gives up on a peer that has vanished after a few seconds.
+// network); the kernel gives up on a peer that has vanished after a few seconds. For a socket that is not connected
+// yet, or that listens: what it accepts inherits all of it.
 void TuneDataSocket(int socket);
 
 }  // namespace tiercel::transfer::tcp

@@ -25,6 +25,8 @@ Result<UniqueFd> Listen(const SocketAddress& address) {
       (address.family() == AF_INET6 && setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0)) {
     return SystemError("prepare a socket for " + where, errno);
   }
+  // Accepted sockets inherit this, and must not get it later: bbr, once begun, leaves its pacing timer behind.
+  TuneDataSocket(socket.get());
   if (bind(socket.get(), address.get(), address.length) != 0) return SystemError("bind " + where, errno);
   if (listen(socket.get(), kBacklog) != 0) return SystemError("listen on " + where, errno);
   return socket;
@@ -63,7 +65,6 @@ Result<std::unique_ptr<Server>> MakeServer(const ServerOptions& options, Target*
   server.name = "data";
   server.threads = options.threads;
   server.limits = options.limits;
-  server.tune = TuneDataSocket;
   server.peer_text = [](int socket) { return AddressText(PeerAddressOf(socket)); };
   return std::unique_ptr<Server>(new StreamServer(std::move(server), std::move(listeners), target));
 }

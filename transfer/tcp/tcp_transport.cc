@@ -7,6 +7,7 @@
 
 #include "transfer/stream_rail.h"
 #include "transfer/tcp/address.h"
+#include "transfer/tcp/resolver.h"
 
 namespace tiercel::transfer::tcp {
 namespace {
@@ -19,7 +20,7 @@ class TcpTransport final : public Transport {
   Result<std::shared_ptr<Rail>> Open(const OpenRequest& request, RailHost* host) override {
     const std::string& where = request.address.data_address;
     TIERCEL_ASSIGN(const HostPort to, ParseHostPort(where));
-    TIERCEL_ASSIGN(const std::vector<SocketAddress> addresses, Resolve(to.host, to.port, /*passive=*/false));
+    TIERCEL_ASSIGN(const std::vector<SocketAddress> addresses, resolver_.Find(to.host, to.port));
     Error last(ErrorCode::kUnreachable, "connect to " + where);
     // Refusals that come at once (no route, wrong family) move on to the next address; others are seen later.
     for (const SocketAddress& address : addresses) {
@@ -37,6 +38,9 @@ class TcpTransport final : public Transport {
     }
     return last;
   }
+
+ private:
+  Resolver resolver_{{}};
 };
 
 }  // namespace

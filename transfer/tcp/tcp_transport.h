@@ -7,7 +7,7 @@
 
 namespace tiercel::transfer::tcp {
 
-// Host names that are not numeric are resolved when a connection is made, on the thread that makes it.
+// Host names that are not numeric are resolved when a connection is made; see Resolver for what that may cost.
 std::unique_ptr<Transport> MakeTransport();
 
 }  // namespace tiercel::transfer::tcp
