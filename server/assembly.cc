@@ -294,8 +294,8 @@ Status Assembly::Parts::BuildFrontEnd() {
   config_port = std::make_unique<ConfigBridge>(&live);
   process_port = std::make_unique<ProcessBridge>(index.get());
   generation_port = std::make_unique<GenerationFile>(settings.Path("generation"));
-  figures =
-      std::make_unique<Figures>(Figures::Sources{.host = host.get(), .index = index.get(), .node = node.get(), .payload = payload.get()});
+  figures = std::make_unique<Figures>(
+      Figures::Sources{.host = host.get(), .index = index.get(), .node = node.get(), .payload = payload.get()});
   std::vector<net::UserSpec> specs;
   for (const auto& words : settings.users) {
     TIERCEL_ASSIGN(auto spec, net::ParseUserDirective(words));

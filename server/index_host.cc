@@ -96,7 +96,8 @@ Status IndexHost::Load(const std::function<bool()>& interrupted) {
     });
     const auto dropped = [&](core::Restored why) { return restored.outcomes[static_cast<size_t>(why)]; };
     Log(LogLevel::kNotice,
-        "the index is loaded in {} ms: {} objects of {} stores. Dropped: {} on segments that are no more, {} replaced, {} "
+        "the index is loaded in {} ms: {} objects of {} stores. Dropped: {} on segments that are no more, {} replaced, "
+        "{} "
         "flushed, {} overlapping, {} out of bounds, {} damaged",
         host_->Now().boot_ms - began_ms, restored.objects, report_.stores, dropped(core::Restored::kNoSegment),
         dropped(core::Restored::kOlder), dropped(core::Restored::kFlushed), dropped(core::Restored::kOverlap),

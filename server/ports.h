@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "server/config/live_config.h"
-#include "server/index_host.h"
 #include "server/index/committer.h"
+#include "server/index_host.h"
 #include "server/net/ports.h"
 #include "server/signals.h"
 

@@ -11,8 +11,8 @@
 namespace tiercel::core {
 
 bool Master::Impl::Allocatable(const Segment& s) const {
-  return s.life == Segment::Life::kServing && !s.closed && !s.leave_at_ms.has_value() &&
-         !stores[s.store].paused && stores[s.store].info.state == StoreInfo::State::kServing;
+  return s.life == Segment::Life::kServing && !s.closed && !s.leave_at_ms.has_value() && !stores[s.store].paused &&
+         stores[s.store].info.state == StoreInfo::State::kServing;
 }
 
 void Master::Impl::GatherCandidates(const PlaceRequest& request, bool* busy) {

@@ -19,7 +19,8 @@ class StoreWatch {
     LogLevel level;
     std::string text;
   };
-  // What has changed since the last look, and how far a restarted master is. Stores of this process are left out: they log by themselves.
+  // What has changed since the last look, and how far a restarted master is. Stores of this process are left out: they
+  // log by themselves.
   std::vector<Line> Look(const core::Master& master);
 
  private:

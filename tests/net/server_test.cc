@@ -1,5 +1,6 @@
 // Listeners, loops, roles, the end.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hiredis/hiredis.h>
 #include <sys/resource.h>
