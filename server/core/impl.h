@@ -332,7 +332,7 @@ struct Master::Impl {
   void JournalUnlink(uint32_t slot, bool by_command);
   void JournalChange(uint32_t slot, uint8_t old_flags, int64_t old_expire_ms, int64_t old_soft_pin_ms);
   void AddRecord(Seq seq, Record record);
-  Record PutRecord(const Object& o) const;
+  Record PutRecord(const Object& o, bool again = false) const;
   Record DeleteRecord(const Object& o, uint32_t name_space) const;
   void Durable(Seq up_to, Times now);
   void JournalFailed(Times now);

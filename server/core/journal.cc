@@ -24,7 +24,8 @@ std::vector<Record> Journal::Take(size_t max_records, size_t max_bytes) {
     const Seq seq = records_.front().seq;
     size_t count = 0, size = 0;
     while (count < records_.size() && records_[count].seq == seq) {
-      size += sizeof(Record) + records_[count].key.size() + records_[count].name.size();
+      const Record& r = records_[count];
+      size += sizeof(Record) + r.key.size() + r.name.size() + r.storage_id.size() + r.host.size();
       ++count;
     }
     if (!batch.empty() && (batch.size() + count > max_records || bytes + size > max_bytes)) break;

@@ -23,8 +23,9 @@ void Master::Impl::AddRecord(Seq seq, Record record) {
   signals.journal = true;
 }
 
-Record Master::Impl::PutRecord(const Object& o) const {
+Record Master::Impl::PutRecord(const Object& o, bool again) const {
   Record record;
+  record.again = again;
   record.kind = Record::Kind::kPut;
   record.version = Version{o.version};
   record.name_space = tables[o.table]->name_space;
@@ -112,7 +113,7 @@ void Master::Impl::JournalChange(uint32_t slot, uint8_t old_flags, int64_t old_e
                   .version = o.version,
                   .old_expire_ms = old_expire_ms,
                   .old_soft_pin_ms = old_soft_pin_ms});
-  if (o.Has(kRecorded)) AddRecord(o.seq, PutRecord(o));
+  if (o.Has(kRecorded)) AddRecord(o.seq, PutRecord(o, true));
   journal.WaitFor(o.seq);
 }
 
@@ -179,7 +180,7 @@ void Master::Impl::WriteAgain(const JournalEntry& entry) {
   if (entry.kind == Kind::kDrop) {
     AddRecord(again.seq, DeleteRecord(o, entry.name_space));
   } else if (o.state == ObjectState::kLive) {
-    AddRecord(again.seq, PutRecord(o));
+    AddRecord(again.seq, PutRecord(o, true));
   }
 }
 

@@ -14,6 +14,8 @@ namespace tiercel::core {
 
 struct Record {
   enum class Kind : uint8_t { kPut, kDelete, kSegment, kStore, kGeneration, kNamespace };
+  // Replicas and segments name stores by slot, so a slot's kStore record comes before (or in the same command as) the
+  // first record that names it, and the slot goes to another storage id only when no record names it any more.
   Seq seq = 0;  // all records of one command carry the same seq
   Kind kind = Kind::kPut;
   Version version;  // kPut, kDelete
@@ -26,7 +28,14 @@ struct Record {
   uint64_t parent_hash = 0;
   std::vector<ReplicaInfo> replicas;  // kPut: those that outlive the master's process
   std::string name;                   // kSegment, kStore
-  uint64_t number = 0;                // kGeneration; kNamespace: flush floor
+  uint64_t number = 0;                // kGeneration; kNamespace: flush floor; kPut: the floor that it survived
+  bool again = false;                 // kPut: this version has a record already, which is replaced
+  bool gone = false;                  // kSegment, kStore: is no more; only what names it counts
+  StoreSlot store = 0;                // kSegment: whose; kStore: its own
+  Tier tier = Tier::kDram;            // kSegment, whose `size` is the segment's
+  SegmentRef place;                   // kSegment
+  std::string storage_id, host;       // kStore
+  Incarnation incarnation;            // kStore: the last one known
 };
 
 // Where records become durable. Called by the committer's thread alone, never under the core's lock.

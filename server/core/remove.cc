@@ -225,7 +225,7 @@ bool Master::Impl::DropReplica(uint32_t slot, uint32_t segment, Times now) {
                   .slot = slot,
                   .held = id,
                   .version = o.version});
-  if (o.Has(kRecorded)) AddRecord(o.seq, PutRecord(o));
+  if (o.Has(kRecorded)) AddRecord(o.seq, PutRecord(o, true));
   return true;
 }
 

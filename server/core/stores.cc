@@ -130,8 +130,10 @@ Result<StoreSlot> Master::Impl::SlotFor(const StoreInfo& info, Times now) {
 Result<StoreJoinReply> Master::Impl::StoreJoin(const StoreJoinRequest& request, Times now) {
   At(now);
   const StoreInfo& info = request.store;
-  if (info.name.empty() || info.name.size() > kMaxNameBytes || info.host.size() > kMaxNameBytes) {
-    return Error(ErrorCode::kInvalid, "store and host names: at most " + std::to_string(kMaxNameBytes) + " bytes");
+  if (info.name.empty() || info.name.size() > kMaxNameBytes || info.host.size() > kMaxNameBytes ||
+      info.storage_id.size() > kMaxNameBytes) {
+    return Error(ErrorCode::kInvalid,
+                 "store and host names, storage ids: at most " + std::to_string(kMaxNameBytes) + " bytes");
   }
   if (!info.incarnation) return Error(ErrorCode::kInvalid, "incarnation: must not be 0");
   if (request.generation_seen >= kMaxGeneration) return Error(ErrorCode::kInvalid, "generation: out of range");

@@ -32,5 +32,7 @@ std::unique_ptr<core::Index> MakeNullIndex();
 // The generation of this run: reads `file`, writes value + 1 (or `at_least`, if greater) with fsync and rename, and
 // returns it. kIo with the path when that fails; kInvalid when the file holds something else.
 Result<uint64_t> RaiseGeneration(const std::string& file, uint64_t at_least = 1);
+// Makes the file hold at least that, with fsync and rename; never lowers it.
+Status KeepGeneration(const std::string& file, uint64_t at_least);
 
 }  // namespace tiercel::index

@@ -70,4 +70,11 @@ Result<uint64_t> RaiseGeneration(const std::string& file, uint64_t at_least) {
   return generation;
 }
 
+Status KeepGeneration(const std::string& file, uint64_t at_least) {
+  TIERCEL_ASSIGN(const uint64_t before, ReadGeneration(file));
+  if (before >= at_least) return Ok();
+  if (at_least > kMaxGeneration) return Error(ErrorCode::kInvalid, file + ": generation out of range");
+  return ReplaceFile(file, std::to_string(at_least) + "\n");
+}
+
 }  // namespace tiercel::index
