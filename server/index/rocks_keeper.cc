@@ -1,5 +1,6 @@
 // The keeper: syncs the log once a second, takes the figures, holds the reserve again.
 #include <pthread.h>
+#include <rocksdb/file_system.h>
 
 #include "base/log.h"
 #include "server/index/rocks_impl.h"
@@ -25,6 +26,36 @@ void Listener::OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status
 }
 
 // ---- syncing
+//
+// The log's files are synced by handles of our own. RocksDB's SyncWAL would use the writer's, and one that has just
+// failed on the committer's thread, or on a flush's, must not be touched again: an assertion in it stops the process.
+
+namespace {
+
+rocksdb::IOStatus SyncFile(rocksdb::FileSystem* fs, const std::string& path) {
+  std::unique_ptr<rocksdb::FSWritableFile> file;
+  rocksdb::IOStatus done = fs->ReopenWritableFile(path, rocksdb::FileOptions(), &file, nullptr);
+  if (!done.ok()) return done;
+  done = file->Sync(rocksdb::IOOptions(), nullptr);
+  (void)file->Close(rocksdb::IOOptions(), nullptr);
+  return done;
+}
+
+// REQUIRES: no log is deleted meanwhile (opening would make it again).
+rocksdb::IOStatus SyncLogs(rocksdb::FileSystem* fs, const std::string& dir) {
+  const rocksdb::IOOptions how;
+  std::vector<std::string> names;
+  rocksdb::IOStatus done = fs->GetChildren(dir, how, &names, nullptr);
+  for (const std::string& name : names) {
+    if (done.ok() && name.ends_with(".log")) done = SyncFile(fs, dir + "/" + name);
+  }
+  if (!done.ok()) return done;
+  std::unique_ptr<rocksdb::FSDirectory> directory;  // a log's name is part of it
+  done = fs->NewDirectory(dir, how, &directory, nullptr);
+  return done.ok() ? directory->Fsync(how, nullptr) : done;
+}
+
+}  // namespace
 
 Status RocksIndex::Impl::Sync() {
   const std::lock_guard one_at_a_time(sync_lock);
@@ -36,7 +67,11 @@ Status RocksIndex::Impl::Sync() {
   }
   const std::shared_lock open(db_lock);
   if (database.db == nullptr) return Error(ErrorCode::kIndexReadOnly, "the index is closed");
-  const rocksdb::Status synced = database.db->SyncWAL();
+  rocksdb::Status synced = database.db->DisableFileDeletions();
+  if (synced.ok()) {
+    synced = SyncLogs(database.db->GetFileSystem(), options.dir);
+    (void)database.db->EnableFileDeletions(/*force=*/false);
+  }
   {
     const std::lock_guard hold(state_lock);
     syncing_since.reset();
