@@ -19,6 +19,13 @@ target_link_libraries(tiercel_asio INTERFACE Threads::Threads)
 # xxHash as a header: the instruction set is ours to choose at run time.
 find_path(XXHASH_INCLUDE_DIR xxhash.h PATHS /usr/include NO_DEFAULT_PATH REQUIRED)
 
+# RocksDB. Its CMake package wants find modules of everything that it is built with; the shared library alone does not.
+find_path(ROCKSDB_INCLUDE_DIR rocksdb/db.h REQUIRED)
+find_library(ROCKSDB_LIBRARY NAMES librocksdb.so rocksdb REQUIRED)
+add_library(tiercel_rocksdb INTERFACE)
+target_include_directories(tiercel_rocksdb SYSTEM INTERFACE ${ROCKSDB_INCLUDE_DIR})
+target_link_libraries(tiercel_rocksdb INTERFACE ${ROCKSDB_LIBRARY} Threads::Threads)
+
 if(TIERCEL_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)

@@ -59,7 +59,7 @@ file(RELATIVE_PATH TIERCEL_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/tiercel.pc.in ${CMAKE_BINARY_DIR}/package/tiercel.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/package/tiercel.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 
-foreach(program tiercel-server tiercel-cli tiercel-bench)
+foreach(program tiercel-server tiercel-cli tiercel-bench tiercel-dump)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
   endif()

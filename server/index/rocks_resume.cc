@@ -1,0 +1,57 @@
+// Coming back after a failure: the database is closed and opened anew. That is slower than RocksDB's own Resume and
+// leaves nothing to guess: what was accepted is read from the log and moved into synced tables, what was refused is
+// skipped, and the log begins empty. Only the committer comes here, and only while nothing is acknowledged.
+#include <cerrno>
+
+#include "base/log.h"
+#include "server/index/rocks_impl.h"
+
+namespace tiercel::index {
+
+Status RocksIndex::Impl::Reopen() {
+  {
+    const std::unique_lock hold(db_lock);  // waits for a sync or a checkpoint that is under way
+    database.Close();
+  }
+  // What the old database had to say is over; what fails from here on is new.
+  background_failed = background_full = false;
+  TIERCEL_TRY(OpenDatabase());
+  const uint64_t latest = database.db->GetLatestSequenceNumber();
+  if (latest < note.sequence) {
+    // The core goes on with what it has in memory; the next start would not find it.
+    Log(LogLevel::kWarning, "index: the disk has lost {} records that were accepted", note.sequence - latest);
+    const std::lock_guard hold(state_lock);
+    figures.lost_records += note.sequence - latest;
+  }
+  note.sequence = latest;
+  return Ok();
+}
+
+Status RocksIndex::Impl::Resume() {
+  if (!failed && !background_failed) return Ok();
+  const bool full = was_full || background_full;
+  if (full && reserve.FreeWithout() < reserve.wanted_bytes()) {
+    return Error(ErrorCode::kIndexReadOnly, "the disk of the index has " + std::to_string(reserve.FreeWithout()) +
+                                                " bytes free and needs " + std::to_string(reserve.wanted_bytes()));
+  }
+  if (Status opened = Reopen(); !opened.ok()) {
+    failed = true;
+    was_full = full;
+    return opened;
+  }
+  note.refused = false;
+  note.refused_after = 0;
+  if (!sequence_file->Write(note)) return SystemError("write SEQUENCE in " + options.dir, errno);
+  failed = was_full = false;
+  (void)reserve.Hold();
+  const std::lock_guard hold(state_lock);
+  unsynced_since.reset();
+  syncing_since.reset();
+  ++figures.resumes;
+  figures.read_only = false;
+  return Ok();
+}
+
+Status RocksIndex::Resume() { return impl_->Resume(); }
+
+}  // namespace tiercel::index
