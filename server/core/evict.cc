@@ -1,7 +1,9 @@
 // Victims. See Recency for where they come from.
 //
 // An object that turns out not to be evictable leaves the queue instead of being passed over: a leased one waits with
-// its bucket, one that is being read waits for the end of the read. So a run looks at little more than it evicts.
+// its bucket, one that is being read waits for the end of the read. So a run looks at little more than it evicts,
+// beside the objects whose leases were renewed: each of those is met once a lease at most, and a bounded number of them
+// in a run.
 #include <algorithm>
 
 #include "server/core/impl.h"
@@ -25,17 +27,20 @@ void Master::Impl::Dequeue(uint32_t slot) {
   if (objects[slot].next != 0) recency.Remove(slot);
 }
 
-Master::Impl::Evicted Master::Impl::Evict(Tier t, uint64_t bytes, uint32_t max_victims, uint32_t spare_slot,
-                                          Times now) {
+Evicted Master::Impl::Evict(Tier t, uint64_t bytes, uint32_t max_victims, uint32_t spare_slot, Times now) {
   constexpr uint32_t kReturnAtOnce = 1024;
   Evicted result;
   bool spared = false;
   recency.ReturnEnded(t, QueueClass::kOrdinary, now.boot_ms, kReturnAtOnce);
   recency.ReturnEnded(t, QueueClass::kSoftPinned, now.boot_ms, kReturnAtOnce);
   const uint32_t max_looks = 2 * max_victims + 16;
+  const auto coldest = [&](QueueClass queue) {
+    result.renewed += recency.RequeueRenewed(t, queue, now.boot_ms, kRenewedPerCall - result.renewed);
+    return recency.Coldest(t, queue);
+  };
   while (result.bytes < bytes && result.victims < max_victims && result.looked_at < max_looks) {
-    uint32_t slot = recency.Coldest(t, QueueClass::kOrdinary);
-    if (slot == 0) slot = recency.Coldest(t, QueueClass::kSoftPinned);
+    uint32_t slot = coldest(QueueClass::kOrdinary);
+    if (slot == 0) slot = coldest(QueueClass::kSoftPinned);
     if (slot == 0) break;
     ++result.looked_at;
     Object& o = objects[slot];
@@ -60,6 +65,7 @@ Master::Impl::Evicted Master::Impl::Evict(Tier t, uint64_t bytes, uint32_t max_v
       Unlink(slot, !table.attached ? Why::kFlushed : lost ? Why::kLost : Why::kEvicted, now);
     }
   }
+  result.cut_off = result.renewed == kRenewedPerCall;
   if (spared) Enqueue(spare_slot, false);
   counters.evict_looked_at += result.looked_at;
   return result;

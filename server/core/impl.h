@@ -37,6 +37,7 @@
 #include "server/core/master.h"
 #include "server/core/object.h"
 #include "server/core/object_table.h"
+#include "server/core/parts.h"
 #include "server/core/placements.h"
 #include "server/core/put_table.h"
 #include "server/core/recency.h"
@@ -47,50 +48,9 @@
 
 namespace tiercel::core {
 
-// Bounds of what is not bounded by an option.
-inline constexpr size_t kMaxStores = 4096;
-inline constexpr size_t kMaxSegmentsPerStore = 1024;
-inline constexpr size_t kMaxNameBytes = 256;  // stores, segments, hosts, groups
-inline constexpr size_t kMaxEvents = 65'536;
-inline constexpr uint32_t kMaxWorkPerStore = 16'384;
-inline constexpr size_t kClosesPerItem = 1024;
-inline constexpr uint32_t kSyncReclaim = 1024;    // objects that a flush takes apart at once
-inline constexpr uint32_t kVictimsPerPut = 4096;  // that one PUTSTART evicts at most
-inline constexpr int64_t kKeyLifeMs = 3600'000;
-inline constexpr uint32_t kTableRetries = 128;        // of RandomKey
-inline constexpr size_t kMaxSegmentNumbers = 65'536;  // that one incarnation of a store may use up
-
 struct Master::Impl {
   Impl(const Options& options_in, const Seeds& seeds);
 
-  // ---- why an object is unlinked
-  enum class Why : uint8_t { kDeleted, kReplaced, kEvicted, kExpired, kLost, kFlushed };
-
-  struct NameTable {
-    NameTable(PagePool* pool, uint32_t name_space_in) : table(pool), name_space(name_space_in) {}
-    ObjectTable table;
-    uint32_t name_space;
-    bool attached = true;   // false: flushed, being taken apart
-    bool gated = false;     // until the flush is durable nothing of it may be given up
-    uint32_t hint = 0;      // where taking apart is
-    uint64_t recorded = 0;  // objects with a record
-  };
-  struct Pin {
-    uint32_t count = 0;
-    uint32_t object = 0;  // 0: its record is gone
-    uint32_t held = 0;    // chain of space that waits
-  };
-  struct Task {
-    WorkItem::Kind kind = WorkItem::Kind::kVerify;
-    StoreSlot store = 0;
-    bool sent = false;
-    Version version;    // kVerify
-    uint64_t hash = 0;  // kVerify
-    uint32_t name_space = 0;
-    std::string key;
-    SegmentRef place;         // kVerify, kDrop
-    uint32_t key_number = 0;  // kKeys
-  };
   struct SetTtlPlace {
     Impl* impl;
     void operator()(uint32_t id, uint32_t place) const { impl->objects[id].ttl_place = place; }
@@ -103,15 +63,6 @@ struct Master::Impl {
     Impl* impl;
     void operator()(uint32_t id, uint32_t place) const { impl->held[id].place = place; }
   };
-  struct TierState {
-    std::vector<uint32_t> segments;       // serving
-    uint64_t configured = 0, usable = 0;  // all serving segments; those that can be read
-    uint64_t soft_pinned_bytes = 0, hard_pinned_bytes = 0;
-    uint64_t hard_pin_reserved = 0;  // by puts in flight
-    uint64_t soft_pinned_objects = 0;
-    uint64_t evict_left = 0;  // of the running round
-  };
-
   // ---- state
   Options options;
   uint64_t generation;
@@ -171,17 +122,9 @@ struct Master::Impl {
   uint64_t freed_bytes = 0;  // ever
 
   // scratch, so that hot paths do not allocate
-  struct Candidate {
-    uint32_t segment;
-    uint32_t host;
-    uint64_t free, size;
-    uint8_t rank;  // 0: asked for by name; 1: on that host; 2: any
-    bool spent;
-  };
   std::vector<Candidate> candidates;
   std::vector<uint32_t> used_hosts;
   std::vector<uint32_t> set_scratch;
-  std::vector<uint32_t> prefetched;
 
   // ---- small helpers
   // Takes notice of the time. Callers read their clocks before they have the lock: the core's time is the newest one
@@ -225,7 +168,7 @@ struct Master::Impl {
   void EndRead(Version version, Times now);
   Master::PrefixAnswer PrefixMatch(std::span<const KeyRef> asked, const LookupOptions& how, Times now);
   bool Describe(const KeyRef& key, Times now, ObjectDetail* out);
-  void Prefetch(std::span<const KeyRef> asked);
+  void Prefetch(std::span<KeyRef> asked) const;
 
   // ---- queues (evict.cc)
   QueueClass ClassOf(const Object& o) const {
@@ -233,11 +176,6 @@ struct Master::Impl {
   }
   void Enqueue(uint32_t slot, bool hot);
   void Dequeue(uint32_t slot);
-  struct Evicted {
-    uint64_t bytes = 0;
-    uint32_t victims = 0;
-    uint32_t looked_at = 0;
-  };
   bool IsLost(const Object& o) const;
   Evicted Evict(Tier t, uint64_t bytes, uint32_t max_victims, uint32_t spare_slot, Times now);
   uint64_t UsedForWatermark(Tier t) const;
@@ -267,13 +205,6 @@ struct Master::Impl {
   Seq PublishPut(uint32_t put_slot, uint64_t sum, Times now);
 
   // ---- placing.cc
-  struct PlaceRequest {
-    uint64_t size = 0;
-    Tier tier = Tier::kDram;
-    uint32_t replicas = 1;
-    bool strict = false, in_process = false;
-    std::string_view prefer, exclude;
-  };
   Status Place(const PlaceRequest& request, uint32_t spare_slot, Times now, std::vector<PutReplica>* out);
   uint32_t PlaceOnce(const PlaceRequest& request, std::vector<PutReplica>* out);
   void GatherCandidates(const PlaceRequest& request, bool* busy);

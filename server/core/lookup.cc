@@ -7,12 +7,12 @@ namespace tiercel::core {
 
 // ---- finding
 
-Master::Impl::NameTable* Master::Impl::TableOf(uint32_t name_space) const {
+NameTable* Master::Impl::TableOf(uint32_t name_space) const {
   if (name_space >= name_spaces.size() || name_spaces[name_space] == 0) return nullptr;
   return tables[name_spaces[name_space]].get();
 }
 
-Master::Impl::NameTable* Master::Impl::MakeTable(uint32_t name_space) {
+NameTable* Master::Impl::MakeTable(uint32_t name_space) {
   TIERCEL_CHECK(name_space < options.name_spaces);
   if (name_space >= name_spaces.size()) name_spaces.resize(name_space + 1);
   uint32_t& id = name_spaces[name_space];
@@ -32,6 +32,14 @@ Master::Impl::NameTable* Master::Impl::MakeTable(uint32_t name_space) {
 uint32_t Master::Impl::FindAny(const KeyRef& key) const {
   const NameTable* table = TableOf(key.name_space);
   if (table == nullptr) return 0;
+  if (key.hint != 0) {
+    // A live record is in its table, and the only one of its key there.
+    const Object& o = objects[key.hint];
+    if (o.state == ObjectState::kLive && o.hash == key.hash && o.table == name_spaces[key.name_space] &&
+        KeyOf(o) == key.key) {
+      return key.hint;
+    }
+  }
   return table->table.Find(key.hash, [&](uint32_t slot) {
     const Object& o = objects[slot];
     return o.hash == key.hash && KeyOf(o) == key.key;
@@ -141,15 +149,15 @@ void Master::Impl::GrantLease(uint32_t slot, const LookupOptions& how, Times now
   }
   ++counters.leases_granted;
   o.used_ms = now.boot_ms;
-  const bool same_bucket = counted && Recency::BucketOf(o.lease_until_ms) == Recency::BucketOf(until_ms);
-  if (same_bucket) {  // counted there, and queued there: within a bucket order matters little
-    o.lease_until_ms = until_ms;
-    return recency.Stamp(slot);
+  if (!counted) {
+    recency.Count(t, until_ms, bytes);
+  } else if (Recency::BucketOf(o.lease_until_ms) != Recency::BucketOf(until_ms)) {
+    recency.Uncount(t, o.lease_until_ms, bytes);
+    recency.Count(t, until_ms, bytes);
   }
-  if (counted) recency.Uncount(t, o.lease_until_ms, bytes);
-  recency.Count(t, until_ms, bytes);
   o.lease_until_ms = until_ms;
-  if (o.next == 0) return;  // hard-pinned, or aside
+  if (counted) return recency.Stamp(slot);  // where it is queued is put right when eviction comes upon it
+  if (o.next == 0) return;                  // hard-pinned, or aside
   recency.Remove(slot);
   recency.PushLeased(t, ClassOf(o), slot, until_ms, true);
 }
@@ -258,21 +266,25 @@ bool Master::Impl::Describe(const KeyRef& key, Times now, ObjectDetail* out) {
 }
 
 // Three rounds, each of which touches what the one before has asked for: lines of the table, records, keys.
-void Master::Impl::Prefetch(std::span<const KeyRef> asked) {
+void Master::Impl::Prefetch(std::span<KeyRef> asked) const {
   for (const KeyRef& key : asked) {
     if (const NameTable* table = TableOf(key.name_space)) table->table.Prefetch(key.hash);
   }
-  prefetched.clear();
-  for (const KeyRef& key : asked) {
+  for (KeyRef& key : asked) {
     const NameTable* table = TableOf(key.name_space);
-    const uint32_t slot = table == nullptr ? 0 : table->table.Peek(key.hash);
-    if (slot == 0) continue;
-    const Object* o = &objects[slot];
-    __builtin_prefetch(o);
-    __builtin_prefetch(reinterpret_cast<const std::byte*>(o) + 64);
-    prefetched.push_back(slot);
+    key.hint = table == nullptr ? 0 : table->table.Peek(key.hash);
+    if (key.hint == 0) continue;
+    const auto* record = reinterpret_cast<const std::byte*>(&objects[key.hint]);
+    __builtin_prefetch(record, 1);
+    __builtin_prefetch(record + 64, 1);
   }
-  for (const uint32_t slot : prefetched) __builtin_prefetch(keys.At(objects[slot].key));
+  for (const KeyRef& key : asked) {
+    if (key.hint == 0) continue;
+    const Object& o = objects[key.hint];
+    __builtin_prefetch(keys.At(o.key));
+    // Nearly every use of an object without a lease moves it in its queue.
+    if (!recency.Counted(o.lease_until_ms)) recency.PrefetchNeighbours(key.hint);
+  }
 }
 
 }  // namespace tiercel::core

@@ -80,7 +80,7 @@ Master::PrefixAnswer Master::PrefixMatch(std::span<const KeyRef> keys, const Loo
 bool Master::Describe(const KeyRef& key, Times now, ObjectDetail* out) { return impl_->Describe(key, now, out); }
 bool Master::BeginRead(const KeyRef& key, Times now, ObjectInfo* out) { return impl_->BeginRead(key, now, out); }
 void Master::EndRead(Version version, Times now) { impl_->EndRead(version, now); }
-void Master::Prefetch(std::span<const KeyRef> keys) const { impl_->Prefetch(keys); }
+void Master::Prefetch(std::span<KeyRef> keys) const { impl_->Prefetch(keys); }
 
 bool Master::Delete(const KeyRef& key, Times now) { return impl_->Delete(key, now); }
 bool Master::ExpireAt(const KeyRef& key, int64_t wall_ms, Times now) { return impl_->ExpireAt(key, wall_ms, now); }

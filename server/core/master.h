@@ -164,8 +164,10 @@ class Master {
   // False: absent. Fills `out` without granting a lease; counts as a use.
   bool BeginRead(const KeyRef& key, Times now, ObjectInfo* out);
   void EndRead(Version version, Times now);
-  // Brings the pages of these keys' table slots into cache; any number, before the calls that use them.
-  void Prefetch(std::span<const KeyRef> keys) const;
+  // Brings the records of these keys into cache, and notes in them where they are: for look-ups that follow at once.
+  // At most kPrefetch of them at a time, or the first ones have left the cache again.
+  static constexpr size_t kPrefetch = 64;
+  void Prefetch(std::span<KeyRef> keys) const;
 
   // ---- removal, time to live, pins
   bool Delete(const KeyRef& key, Times now);

@@ -51,7 +51,7 @@ uint32_t Master::Impl::CountHosts() const {
 }
 
 // The best candidate that is left; nullptr when there is none.
-Master::Impl::Candidate* Master::Impl::Choose() {
+Candidate* Master::Impl::Choose() {
   uint8_t rank = UINT8_MAX;
   for (const Candidate& c : candidates) {
     if (!c.spent) rank = std::min(rank, c.rank);
@@ -173,7 +173,7 @@ void Master::Impl::EvictForPlaces(const PlaceRequest& request, uint32_t want, ui
   uint32_t victims = kVictimsPerPut;
   while (victims > 0 && evicted < most) {
     const Evicted run = Evict(request.tier, bytes, victims, spare_slot, now);
-    if (run.victims == 0) break;
+    if (run.victims == 0) break;  // or cut off: the caller tries again after the next tick, which goes on
     victims -= run.victims;
     evicted += run.bytes;
     if (again()) return;

@@ -101,13 +101,32 @@ uint32_t Recency::Coldest(Tier tier, QueueClass queue) const {
   return (*objects_)[touched].touch < (*objects_)[returned].touch ? touched : returned;
 }
 
+uint32_t Recency::RequeueRenewed(Tier tier, QueueClass queue, int64_t now_ms, uint32_t limit) {
+  const uint32_t head = ReturnedHead(tier, queue);
+  uint32_t moved = 0;
+  for (; moved < limit; ++moved) {
+    const uint32_t slot = LinksOf(head).next;
+    if (slot == head || (*objects_)[slot].lease_until_ms <= now_ms) break;
+    Remove(slot);
+    PushLeased(tier, queue, slot, (*objects_)[slot].lease_until_ms, false);
+  }
+  return moved;
+}
+
 void Recency::ReturnEnded(Tier tier, QueueClass queue, int64_t now_ms, uint32_t limit) {
-  const uint32_t head = BucketHead(released_ + 1, tier, queue);
+  const int64_t bucket = released_ + 1;
+  const uint32_t head = BucketHead(bucket, tier, queue);
   for (; limit > 0; --limit) {
     const uint32_t slot = LinksOf(head).next;
-    if (slot == head || (*objects_)[slot].lease_until_ms > now_ms) return;
+    if (slot == head) return;
+    const int64_t until_ms = (*objects_)[slot].lease_until_ms;
+    if (until_ms > now_ms && BucketOf(until_ms) == bucket) return;
     Remove(slot);
-    InsertBefore(slot, ReturnedHead(tier, queue));
+    if (until_ms > now_ms) {
+      PushLeased(tier, queue, slot, until_ms, false);
+    } else {
+      InsertBefore(slot, ReturnedHead(tier, queue));
+    }
   }
 }
 

@@ -1,8 +1,13 @@
 // Recency: the queues that eviction takes its victims from, and the leases that keep objects out of them.
 //
-// Each tier has two orders from cold to hot: ordinary objects and soft-pinned ones. An object with a lease is in
-// neither: it waits in a ring of buckets by the end of its lease. So a victim is found without looking past leased
+// Each tier has two orders from cold to hot: ordinary objects and soft-pinned ones. An object that gets a lease leaves
+// them: it waits in a ring of buckets by the end of that lease. So a victim is found without looking past leased
 // objects, however many there are.
+//
+// Renewing a lease moves nothing: relinking would write to two neighbours, which are anywhere in memory, and renewals
+// are the most frequent change of all. A renewed object is moved to the bucket of its newest lease when its former one
+// is past and eviction comes upon it (RequeueRenewed), which costs at most one move for each lease, and none for
+// all the renewals within it.
 //
 // An order is two queues: of objects that were touched without a lease, and of those whose lease has ended, which a
 // past bucket joins as one piece. Both run from the least recent touch to the newest (exactly so while leases have one
@@ -53,12 +58,22 @@ class Recency {
   }
   // A touch that leaves the object where it is: among leased ones, or hottest already.
   void Stamp(uint32_t slot) { (*objects_)[slot].touch = ++touches_; }
+  // Ahead of a Remove, which writes to both.
+  void PrefetchNeighbours(uint32_t slot) const {
+    const Object& object = (*objects_)[slot];
+    for (const uint32_t id : {object.previous, object.next}) {
+      if ((id & kHeadBit) == 0) __builtin_prefetch(&(*objects_)[id].previous, 1);
+    }
+  }
   bool Listed(uint32_t slot) const { return (*objects_)[slot].next != 0; }
   void Remove(uint32_t slot);
   uint32_t Coldest(Tier tier, QueueClass queue) const;  // 0: there is none
   bool IsHottest(Tier tier, QueueClass queue, uint32_t slot) const {
     return LinksOf(TouchedHead(tier, queue)).previous == slot;
   }
+  // Objects whose lease was renewed since their bucket passed, at the cold end of the order: into the bucket where they
+  // belong now. At most `limit`; how many there were.
+  uint32_t RequeueRenewed(Tier tier, QueueClass queue, int64_t now_ms, uint32_t limit);
   // Objects of the bucket that is not past as a whole, whose own lease is: into the order. At most `limit`.
   void ReturnEnded(Tier tier, QueueClass queue, int64_t now_ms, uint32_t limit);
 
@@ -71,7 +86,7 @@ class Recency {
   void Uncount(Tier tier, int64_t deadline_ms, uint64_t bytes);  // REQUIRES: Counted
 
   uint64_t memory_bytes() const;
-  // Walks a queue or the ring: visit(slot). For checks.
+  // Walks a queue: visit(slot), or the ring: visit(bucket, slot). For checks.
   template <typename Visit>
   void ForEachQueued(Tier tier, QueueClass queue, Visit&& visit) const {
     for (const uint32_t head : {TouchedHead(tier, queue), ReturnedHead(tier, queue)}) {

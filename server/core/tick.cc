@@ -61,7 +61,7 @@ int64_t Master::Impl::Tick(Times now, uint32_t budget) {
     if (state.evict_left == 0) continue;
     const Evicted run = Evict(t, state.evict_left, std::max(share, budget), 0, now);
     state.evict_left -= std::min(state.evict_left, run.bytes);
-    if (run.victims == 0) {
+    if (run.victims == 0 && !run.cut_off) {
       ++counters.eviction_dry_runs;
       state.evict_left = 0;  // nothing to be had now: leases end, puts close
     } else {

@@ -99,6 +99,7 @@ void Master::Impl::SetSoftPin(uint32_t slot, int64_t until_ms) {
   }
   if (!queued) return;
   // An object whose pin ends is as cold among the ordinary ones as its last use: the coldest, unless others are older.
+  recency.RequeueRenewed(TierOf(o), ClassOf(o), boot_ms, kRenewedPerCall);
   const uint32_t coldest = recency.Coldest(TierOf(o), ClassOf(o));
   Enqueue(slot, will || (coldest != 0 && objects[coldest].used_ms <= o.used_ms));
 }

@@ -31,8 +31,11 @@ struct KeyRef {
   uint32_t name_space = 0;
   std::string_view key;
   uint64_t hash = 0;  // KeySeed(name_space, key): the table's hash and the object checksum's seed
+  uint32_t hint = 0;  // where Prefetch found a record; the core looks whether it is still this key's. 0: nowhere
 };
-inline KeyRef MakeKey(uint32_t name_space, std::string_view key) { return {name_space, key, KeySeed(name_space, key)}; }
+inline KeyRef MakeKey(uint32_t name_space, std::string_view key) {
+  return {name_space, key, KeySeed(name_space, key), 0};
+}
 
 struct ReplicaInfo {
   Tier tier = Tier::kDram;

@@ -13,7 +13,7 @@ namespace tiercel::net {
 namespace {
 
 // Keys hashed and brought into cache ahead of their use.
-constexpr size_t kAhead = 32;
+constexpr size_t kAhead = core::Master::kPrefetch;
 // Keys of one command in one turn; then other connections of the loop have theirs.
 constexpr size_t kTurnKeys = 4096;
 // What an object costs besides its bytes and its key, for MEMORY USAGE: the record, its index entry, its replica.

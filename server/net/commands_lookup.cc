@@ -13,9 +13,9 @@ namespace tiercel::net {
 namespace {
 
 // Keys that are hashed and prefetched before they are looked up.
-constexpr size_t kAhead = 32;
-// Keys of a prefix that are matched in one hold of the lock.
-constexpr size_t kPrefixStep = 256;
+constexpr size_t kAhead = core::Master::kPrefetch;
+// Keys of a prefix that are matched at once.
+constexpr size_t kPrefixStep = kAhead;
 
 Status ReadLookupOption(OptionReader& reader, core::LookupOptions* options) {
   if (reader.Is("NOLEASE")) {

@@ -68,6 +68,8 @@ void GiveBack(CommandContext& c, const Placed& placed) {
 Status WriteLocal(CommandContext& c, const core::LocalSegment* segment, const core::PutPlan& plan,
                   std::string_view value, uint64_t* block_sum) {
   const core::ReplicaInfo& replica = plan.replicas.front();
+  // A free place has not been touched for long: it comes into cache while the store is asked.
+  LocalValue(segment, &replica.extents).PrefetchFirst();
   Status status;
   const auto write = [&] {
     auto writing = c.server.ports.payload->BeginLocalWrite(replica.place, plan.put, replica.extents);

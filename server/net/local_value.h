@@ -36,6 +36,17 @@ class LocalValue {
     TIERCEL_CHECK(length == 0, "a range lies inside its extents");
   }
 
+  // Ahead of writing: the first lines.
+  void PrefetchFirst() const {
+    constexpr uint64_t kLine = 64, kLines = 4;
+    if (extents_->empty()) return;
+    const Extent& first = *extents_->begin();
+    TIERCEL_CHECK(first.offset <= segment_->size && first.length <= segment_->size - first.offset);
+    for (uint64_t at = 0; at < first.length && at < kLines * kLine; at += kLine) {
+      __builtin_prefetch(segment_->base + first.offset + at, 1);
+    }
+  }
+
   // XXH3-64 of a range; `hasher` is used when it is not contiguous.
   uint64_t Hash(uint64_t offset, uint64_t length, StreamHasher* hasher) const {
     std::span<std::byte> only;

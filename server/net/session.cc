@@ -199,6 +199,7 @@ void Session::Sweep(Times now) {
     if (now.boot_ms - closing_ms_ >= kLingerMs) CloseNow();
     return;
   }
+  if (std::exchange(wrote_, false)) last_write_ms_ = now.boot_ms;
   const bool owes = !out_.Sendable().empty() || (sender_ && !writable_);
   if (owes) {
     if (now.boot_ms - last_write_ms_ >= limits.idle_write_timeout_ms.load(std::memory_order_relaxed)) {

@@ -165,6 +165,7 @@ class Session final : public Poller::Client {
   bool closed_ = false, runnable_ = false, watches_durable_ = false, in_turn_ = false;
   bool close_silently_ = false, broken_ = false, decoder_authenticated_ = false;
   int64_t last_read_ms_ = 0, last_write_ms_ = 0, closing_ms_ = 0;
+  bool wrote_ = false;           // since the last sweep, which notes when: a send reads no clock
   uint64_t query_reserved_ = 0;  // of the server's budget of query buffers
 
   struct Held {

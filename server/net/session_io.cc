@@ -81,7 +81,7 @@ void Session::ReleaseQuery() {
 void Session::Progressed(size_t sent) {
   worker_->stats().writes.Add();
   worker_->stats().bytes_out.Add(sent);
-  last_write_ms_ = worker_->Now().boot_ms;
+  wrote_ = true;
 }
 
 // Sends what may leave. False: the connection is gone.

@@ -12,9 +12,6 @@
 namespace tiercel::net {
 namespace {
 
-// Keys whose table slots are brought into cache ahead of the commands that use them.
-constexpr size_t kPrefetch = 32;
-
 // Counts calls and time by command, with one reading of the clock for a run of the same command: a pipeline pays
 // nothing for it.
 class UsageClock {
@@ -149,7 +146,7 @@ void Session::RunBatch() {
       const core::KeyRef* key = command.key < 0 ? nullptr : &batch.keys[static_cast<size_t>(command.key)];
       if (key != nullptr && static_cast<size_t>(command.key) >= prefetched && shared_->host != nullptr) {
         if (!hold.held()) hold.Acquire();
-        const size_t n = std::min(kPrefetch, batch.keys.size() - prefetched);
+        const size_t n = std::min(core::Master::kPrefetch, batch.keys.size() - prefetched);
         hold.master().Prefetch(std::span(batch.keys).subspan(prefetched, n));
         prefetched += n;
       }

@@ -184,6 +184,109 @@ TEST(Evict, LeasedAndPinnedObjectsCostNoScan) {
   for (int i = 3000; i < 3010; ++i) h.master->EndRead(h.Look(K(i), false)->version, h.now());
 }
 
+// A hint says where a record was. Whatever happened since, the answer is the key's own.
+TEST(Lookup, HintsAreNotBelieved) {
+  Harness h;
+  h.AddStore("a", 16 * kMiB);
+  const auto hinted = [&](std::string_view key, uint32_t name_space = 0) {
+    KeyRef ref = h.Key(key, name_space);
+    h.master->Prefetch({&ref, 1});
+    return ref;
+  };
+  const auto version = [&](const KeyRef& key) -> std::optional<Version> {
+    ObjectInfo info;
+    if (!h.master->Lookup(key, {.lease = false}, h.now(), &info)) return std::nullopt;
+    return info.version;
+  };
+  EXPECT_EQ(hinted("a").hint, 0u) << "nothing there";
+  const Version first = *h.Put("a", 100);
+  const KeyRef a = hinted("a");
+  ASSERT_NE(a.hint, 0u);
+  EXPECT_EQ(version(a), first);
+  KeyRef foreign = h.Key("b");
+  foreign.hint = a.hint;
+  EXPECT_EQ(version(foreign), std::nullopt) << "another key's record";
+  foreign = h.Key("a", 1);
+  foreign.hint = a.hint;
+  EXPECT_EQ(version(foreign), std::nullopt) << "another namespace's";
+  const Version second = *h.Put("a", 100, {.replace = true});
+  EXPECT_EQ(version(a), second) << "replaced";
+  const KeyRef again = hinted("a");
+  ASSERT_TRUE(h.Delete("a"));
+  EXPECT_EQ(version(again), std::nullopt) << "deleted";
+  const Version other = *h.Put("c", 100);  // into the record that became free
+  EXPECT_EQ(version(again), std::nullopt);
+  const KeyRef c = hinted("c");
+  EXPECT_EQ(version(c), other);
+  h.master->Flush(0, h.now());
+  EXPECT_EQ(version(c), std::nullopt) << "flushed, not yet taken apart";
+  h.Tick();
+  EXPECT_EQ(version(c), std::nullopt);
+}
+
+// A renewal moves nothing; eviction puts renewed objects where they belong when it comes upon them.
+TEST(Evict, RenewedLeasesAreMovedAsideOnce) {
+  Options options;
+  options.eviction_high_watermark_ratio = 1.0;
+  options.lease_max_ratio = 0.9;
+  Harness h(options);
+  h.AddStore("a", 4000 * kKiB);
+  for (int i = 0; i < 4000; ++i) ASSERT_TRUE(h.Put(K(i), kKiB).ok());
+  const auto lease_some = [&] {
+    for (int i = 500; i < 3500; ++i) ASSERT_TRUE(h.Look(K(i)).has_value());
+  };
+  const auto pass = [&](int64_t ms) {
+    h.Advance(ms);
+    h.Alive();
+    h.Tick();
+  };
+  ASSERT_NO_FATAL_FAILURE(lease_some());
+  for (int round = 0; round < 3; ++round) {
+    pass(9000);
+    ASSERT_NO_FATAL_FAILURE(lease_some());
+    h.master->CheckInvariants(h.now());
+  }
+  EXPECT_EQ(h.Dram().leased, 3000 * kKiB);
+  pass(5000);
+  for (int i = 0; i < 700; ++i) ASSERT_TRUE(h.Put("new" + std::to_string(i), kKiB).ok());
+  EXPECT_EQ(h.master->counters().evicted_objects, 700u);
+  EXPECT_LE(h.master->counters().evict_looked_at, 2 * 700u + 16);
+  for (int i = 500; i < 3500; ++i) EXPECT_TRUE(h.Present(K(i))) << i;
+  for (int i = 0; i < 500; ++i) EXPECT_FALSE(h.Present(K(i))) << "the coldest went first: " << i;
+  h.master->CheckInvariants(h.now());
+  // Their last lease ends, and they are what they would be without any: older than what came after.
+  pass(6000);
+  EXPECT_EQ(h.Dram().leased, 0u);
+  for (int i = 1000; i < 1500; ++i) ASSERT_TRUE(h.Put("new" + std::to_string(i), kKiB).ok());
+  for (int i = 0; i < 700; ++i) EXPECT_TRUE(h.Present("new" + std::to_string(i))) << i;
+}
+
+// More renewed objects than one run may move, and behind them the only ones that can go.
+TEST(Evict, ManyRenewedLeasesDoNotHideVictims) {
+  constexpr int kRenewed = 8500, kEnded = 100, kPinned = 2300, kRoom = 12'000;
+  Options options;
+  options.lease_max_ratio = 0.84;
+  Harness h(options);
+  h.AddStore("a", uint64_t{kRoom} * 64);
+  h.auto_close = false;
+  for (int i = 0; i < kRenewed + kEnded + kPinned; ++i) {
+    ASSERT_TRUE(h.Put(K(i), 64, {.hard_pin = i >= kRenewed + kEnded}).ok()) << i;
+    if (i % 1000 == 0) h.WorkAll();
+  }
+  h.WorkAll();
+  for (int i = 0; i < kRenewed + kEnded; ++i) ASSERT_GT(h.Look(K(i))->lease_ms, 0) << i;
+  h.Advance(9000);
+  h.Alive();
+  for (int i = 0; i < kRenewed; ++i) ASSERT_EQ(h.Look(K(i))->lease_ms, 10'000) << i;
+  h.Advance(1200);
+  h.Alive();
+  EXPECT_EQ(h.master->Tick(h.now(), 100), h.now().boot_ms) << "cut off: it goes on at once";
+  EXPECT_EQ(h.master->counters().evicted_objects, 0u);
+  h.Tick();
+  EXPECT_EQ(h.master->counters().evicted_objects, static_cast<uint64_t>(kEnded));
+  for (int i = 0; i < kRenewed; ++i) ASSERT_TRUE(h.Present(K(i))) << i;
+}
+
 TEST(Evict, O15_SoftPinsGoLast) {
   Options options;
   options.eviction_ratio = 0.8;

@@ -274,6 +274,11 @@ void World::LookUp() {
   const auto object = model_.Find(reader.key);
   const bool readable = object.has_value() && ModelReadable(*object);
   Begin();
+  if (!how.lease || !hints_.contains(reader.key)) {
+    KeyRef ahead = MakeKey(reader.key.name_space, reader.key.key);
+    master_->Prefetch({&ahead, 1});
+    hints_[reader.key] = ahead.hint;
+  }
   const bool found = master_->Lookup(Ref(reader.key), how, now(), &reader.info);
   if (found != readable) return Fail("a look-up finds what is there");
   if (!found) return;

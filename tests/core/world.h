@@ -51,7 +51,12 @@ class World {
   uint64_t Draw(uint64_t bound) { return random_.Below(bound); }
   bool Chance(uint64_t percent) { return Draw(100) < percent; }
   KeyId AnyKey();
-  KeyRef Ref(const KeyId& id) const { return MakeKey(id.name_space, id.key); }
+  // With the hint of the last Prefetch of this key, however long ago: the core must not believe it.
+  KeyRef Ref(const KeyId& id) const {
+    KeyRef key = MakeKey(id.name_space, id.key);
+    if (const auto hint = hints_.find(id); hint != hints_.end()) key.hint = hint->second;
+    return key;
+  }
   void Begin() { master_->BeginCommand(); }
   Seq Wait() { return master_->wait(); }
 
@@ -121,6 +126,7 @@ class World {
   std::unique_ptr<Master> master_;
   Model model_;
   std::vector<KeyId> keys_;
+  std::map<KeyId, uint32_t> hints_;
   std::deque<SimStore> stores_;
   std::vector<bool> backed_;  // of each: its memory may survive its process
   std::vector<Client> clients_;
