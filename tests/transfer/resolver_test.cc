@@ -26,7 +26,7 @@ TEST(ResolverTest, NumericAddressesAreAskedOfNobody) {
 }
 
 TEST(ResolverTest, ANameThatTakesLongFailsTheAttemptAndIsThereLater) {
-  std::promise<void> answer, answered;
+  std::promise<void> answer;
   std::atomic<int> asked{0};
   {
     Resolver resolver({.wait_ms = 1, .clock = nullptr, .look_up = [&](const std::string&, uint16_t) {
@@ -45,18 +45,18 @@ TEST(ResolverTest, ANameThatTakesLongFailsTheAttemptAndIsThereLater) {
     EXPECT_EQ(First(resolver.Find("slow.example", 7)), "10.0.0.1:7");
     EXPECT_EQ(asked, 1);
   }
-  // A resolver does not wait for a look-up that hangs.
-  std::promise<void> never;
+  // A resolver does not wait for a look-up that hangs. What its thread touches must outlive it.
+  auto never = std::make_shared<std::promise<void>>(), ended = std::make_shared<std::promise<void>>();
   auto hangs = std::make_unique<Resolver>(
-      Resolver::Options{.wait_ms = 1, .clock = nullptr, .look_up = [&](const std::string&, uint16_t) {
-                          never.get_future().wait();
-                          answered.set_value();
+      Resolver::Options{.wait_ms = 1, .clock = nullptr, .look_up = [never, ended](const std::string&, uint16_t) {
+                          never->get_future().wait();
+                          ended->set_value();
                           return Result<Resolver::Addresses>(Answer("10.0.0.2"));
                         }});
   EXPECT_FALSE(hangs->Find("x", 7).ok());
   hangs.reset();
-  never.set_value();
-  answered.get_future().wait();
+  never->set_value();
+  ended->get_future().wait();
 }
 
 TEST(ResolverTest, AnswersAreKeptAndAskedForAnewWhenOld) {
