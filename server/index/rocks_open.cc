@@ -93,6 +93,7 @@ Status RocksIndex::Impl::PrepareDirectory() {
 
 Status RocksIndex::Impl::OpenDatabase() {
   TIERCEL_CHECK(database.db == nullptr);
+  background_failed = background_full = background_damaged = false;  // what a former one had to say is over
   const bool create = !HasCurrent(options.dir);
   TIERCEL_ASSIGN(const std::vector<rocksdb::ColumnFamilyDescriptor> families, Families(options, create));
   rocksdb::DBOptions db_options = DatabaseOptions(options);
@@ -212,6 +213,12 @@ Result<LoadReport> RocksIndex::Load(const Take& take, const Progress& progress) 
   Result<LoadReport> report = ScanRecords(impl_->database, take, progress);
   if (!report.ok()) {
     if (report.error().code() != ErrorCode::kChecksum) return report;
+    {
+      // Nothing more can be done with it, and what its threads go on tidying cannot be counted.
+      const std::unique_lock hold(impl_->db_lock);
+      impl_->failed = impl_->background_damaged = true;
+      impl_->database.Close();
+    }
     return impl_->RefuseDamage(report.error().message()).error();
   }
   if (report->dropped() > 0) {

@@ -1,6 +1,7 @@
 // Which table files there are, for the day on which one is missing. Noted as RocksDB makes and drops them, on its
 // threads, a few times a minute at most.
 #include <algorithm>
+#include <filesystem>
 
 #include "base/log.h"
 #include "server/index/rocks_impl.h"
@@ -33,13 +34,20 @@ Status RocksIndex::Impl::NoteLiveTables() {
   return Ok();
 }
 
-void Listener::OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) {
-  const std::optional<uint64_t> number = TableNumber(info.file_path);
-  const rocksdb::TableProperties& properties = info.table_properties;
-  if (!info.status.ok() || !number || properties.num_entries == 0) return;
-  impl_->ChangeTables([&](TableNotes* notes) {
-    (*notes)[*number] = {.entries = properties.num_entries, .deletions = properties.num_deletions};
-  });
+namespace {
+
+// Told after the table has become part of the index; it may have left it since.
+void Add(const std::string& path, const rocksdb::TableProperties& properties, TableNotes* notes) {
+  std::error_code ignored;
+  const std::optional<uint64_t> number = TableNumber(path);
+  if (!number || notes->contains(*number) || !std::filesystem::exists(path, ignored)) return;
+  (*notes)[*number] = {.entries = properties.num_entries, .deletions = properties.num_deletions};
+}
+
+}  // namespace
+
+void Listener::OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) {
+  impl_->ChangeTables([&](TableNotes* notes) { Add(info.file_path, info.table_properties, notes); });
 }
 
 void Listener::OnTableFileDeleted(const rocksdb::TableFileDeletionInfo& info) {
@@ -51,6 +59,10 @@ void Listener::OnTableFileDeleted(const rocksdb::TableFileDeletionInfo& info) {
 void Listener::OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) {
   if (!info.status.ok()) return;
   impl_->ChangeTables([&](TableNotes* notes) {
+    for (const std::string& output : info.output_files) {
+      const auto properties = info.table_properties.find(output);
+      if (properties != info.table_properties.end()) Add(output, *properties->second, notes);
+    }
     for (const std::string& input : info.input_files) {
       // A table that was only moved to another level is its own successor.
       const auto& outputs = info.output_files;
