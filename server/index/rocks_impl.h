@@ -108,7 +108,8 @@ struct RocksIndex::Impl {
   void TakeFigures();
 
   // ---- which tables there are (rocks_tables.cc)
-  Status NoteLiveTables();
+  void NoteLiveTables();
+  void CloseDatabase();
   void ChangeTables(const std::function<void(TableNotes*)>& change);
 
   const IndexOptions options;

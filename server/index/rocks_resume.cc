@@ -9,10 +9,7 @@
 namespace tiercel::index {
 
 Status RocksIndex::Impl::Reopen() {
-  {
-    const std::unique_lock hold(db_lock);  // waits for a sync or a checkpoint that is under way
-    database.Close();
-  }
+  CloseDatabase();
   TIERCEL_TRY(OpenDatabase());
   const uint64_t latest = database.db->GetLatestSequenceNumber();
   if (latest < note.sequence) {
