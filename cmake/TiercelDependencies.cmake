@@ -10,7 +10,10 @@ find_package(nlohmann_json REQUIRED CONFIG)
 
 # Asio, standalone: headers only, without its deprecated parts.
 add_library(tiercel_asio INTERFACE)
-target_compile_definitions(tiercel_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+target_compile_definitions(tiercel_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED
+  # Asio looks for it before it has included what would define it: files that differ in the order of their includes would
+  # free with one function what they have taken with the other.
+  ASIO_HAS_STD_ALIGNED_ALLOC=1)
 target_link_libraries(tiercel_asio INTERFACE Threads::Threads)
 
 # xxHash as a header: the instruction set is ours to choose at run time.

@@ -114,7 +114,7 @@ std::string JoinNames(const Names<Value>& names, std::string_view separator) {
 }
 
 template <typename Value, typename Field>
-Option Choice(std::string_view name, std::string_view default_words, Names<Value> names, Field field,
+Option Choice(std::string_view name, std::string_view default_words, const Names<Value>& names, Field field,
               std::string_view help) {
   Option option{.name = std::string(name),
                 .syntax = JoinNames(names, "|"),

@@ -70,7 +70,7 @@ Status Collect(const std::string& file, int depth, std::vector<Directive>* direc
     }
     for (const std::string& word : directive.words) {
       for (const std::string& included : IncludedFiles(file, word)) {
-        const Status status = Collect(included, depth + 1, directives);
+        Status status = Collect(included, depth + 1, directives);
         if (status.ok()) continue;
         if (status.error().code() != ErrorCode::kIo) return status;
         return Error(ErrorCode::kIo, directive.Where() + ": " + status.error().message());

@@ -37,6 +37,7 @@ Option Dram() {
   option.clear = [](Settings* settings) { settings->dram_bytes.clear(); };
   option.lines = [](const Settings& settings) {
     std::vector<std::string> lines;
+    lines.reserve(settings.dram_bytes.size());
     for (uint64_t bytes : settings.dram_bytes) lines.push_back(FormatSize(bytes));
     return lines;
   };
