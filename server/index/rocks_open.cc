@@ -74,7 +74,7 @@ RocksIndex::Impl::~Impl() {
     changed.notify_all();
     keeper.join();
   }
-  database.Close();  // before what its threads tell the listener goes to
+  CloseDatabase();  // before what its threads tell the listener goes to
 }
 
 uint32_t RocksIndex::Impl::format() const { return options.format != 0 ? options.format : kIndexFormat; }
@@ -93,6 +93,7 @@ Status RocksIndex::Impl::PrepareDirectory() {
 
 Status RocksIndex::Impl::OpenDatabase() {
   TIERCEL_CHECK(database.db == nullptr);
+  background_failed = background_full = background_damaged = false;  // what a former one had to say is over
   const bool create = !HasCurrent(options.dir);
   TIERCEL_ASSIGN(const std::vector<rocksdb::ColumnFamilyDescriptor> families, Families(options, create));
   rocksdb::DBOptions db_options = DatabaseOptions(options);
@@ -161,8 +162,7 @@ Status RocksIndex::Impl::OpenChecked() {
   if (opened.ok() && options.repair) {
     if (const rocksdb::Status intact = database.db->VerifyChecksum(); !intact.ok()) {
       opened = ToError("verify the index in " + options.dir, intact);
-      const std::unique_lock hold(db_lock);
-      database.Close();
+      CloseDatabase();
     }
   }
   if (!opened.ok()) {
@@ -183,11 +183,12 @@ Status RocksIndex::Impl::Open() {
   TIERCEL_TRY(PrepareDirectory());
   TIERCEL_ASSIGN(SequenceFile file, SequenceFile::Open(options.dir));
   sequence_file = std::make_unique<SequenceFile>(std::move(file));
+  tables = ReadTableNotes(options.dir);
   TIERCEL_TRY(OpenChecked());
   uint64_t about = 0;
   database.db->GetIntProperty(database.objects, "rocksdb.estimate-num-keys", &about);
   live_records = about;
-  TIERCEL_TRY(NoteLiveTables());
+  NoteLiveTables();
   generation = StoredGeneration().value_or(0);  // if that is damaged, RaiseGeneration says so
   TakeFigures();
   keeper = std::thread([this] { Keep(); });
@@ -212,6 +213,9 @@ Result<LoadReport> RocksIndex::Load(const Take& take, const Progress& progress) 
   Result<LoadReport> report = ScanRecords(impl_->database, take, progress);
   if (!report.ok()) {
     if (report.error().code() != ErrorCode::kChecksum) return report;
+    // Nothing more can be done with it, and what its threads go on tidying cannot be counted.
+    impl_->failed = impl_->background_damaged = true;
+    impl_->CloseDatabase();
     return impl_->RefuseDamage(report.error().message()).error();
   }
   if (report->dropped() > 0) {

@@ -9,12 +9,7 @@
 namespace tiercel::index {
 
 Status RocksIndex::Impl::Reopen() {
-  {
-    const std::unique_lock hold(db_lock);  // waits for a sync or a checkpoint that is under way
-    database.Close();
-  }
-  // What the old database had to say is over; what fails from here on is new.
-  background_failed = background_full = false;
+  CloseDatabase();
   TIERCEL_TRY(OpenDatabase());
   const uint64_t latest = database.db->GetLatestSequenceNumber();
   if (latest < note.sequence) {
@@ -29,6 +24,11 @@ Status RocksIndex::Impl::Reopen() {
 
 Status RocksIndex::Impl::Resume() {
   if (!failed && !background_failed) return Ok();
+  if (background_damaged) {
+    // Opening anew would not heal it, and the next compaction would stop here again.
+    return Error(ErrorCode::kChecksum, "the index is damaged and stays read-only: " + options.dir +
+                                           "; a restart with index-repair yes serves what is left");
+  }
   const bool full = was_full || background_full;
   if (full && reserve.FreeWithout() < reserve.wanted_bytes()) {
     return Error(ErrorCode::kIndexReadOnly, "the disk of the index has " + std::to_string(reserve.FreeWithout()) +
