@@ -109,6 +109,12 @@ std::optional<SequenceNote> ReadSequenceNote(const std::string& dir) {
   return ReadNote(fd.get());
 }
 
+uint64_t DatabaseIn(const std::string& dir) {
+  std::string identity;
+  std::getline(std::ifstream(dir + "/IDENTITY"), identity);
+  return identity.empty() ? 0 : SumOf(identity);
+}
+
 // ---- TABLES
 //
 // A line a table: file number, entries, deletions, 1 when superseded. The last line is the sum of those before it.

@@ -47,6 +47,8 @@ class SequenceFile {
 };
 // Without creating it.
 std::optional<SequenceNote> ReadSequenceNote(const std::string& dir);
+// SequenceNote::database for the database that lies in the directory; 0 when there is none.
+uint64_t DatabaseIn(const std::string& dir);
 
 // ---- TABLES
 
