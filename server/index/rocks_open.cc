@@ -104,14 +104,14 @@ Status RocksIndex::Impl::OpenDatabase() {
     filter.emplace(left->refused_after);
     db_options.wal_filter = &*filter;
   }
+  // Opening moves the log into tables. It is not tried without space: RocksDB may stop the process over it.
+  if (reserve.FreeNow() < reserve.wanted_bytes() && reserve.held_bytes() > 0) {
+    Log(LogLevel::kWarning, "index: the disk of {} is nearly full; giving up the reserve to open it", options.dir);
+    reserve.Release();
+  }
   Database opened;
   rocksdb::DB* db = nullptr;
-  rocksdb::Status status = rocksdb::DB::Open(db_options, options.dir, families, &opened.handles, &db);
-  if (status.IsNoSpace() && reserve.held_bytes() > 0) {
-    Log(LogLevel::kWarning, "index: the disk of {} is full; giving up the reserve to open it", options.dir);
-    reserve.Release();
-    status = rocksdb::DB::Open(db_options, options.dir, families, &opened.handles, &db);
-  }
+  const rocksdb::Status status = rocksdb::DB::Open(db_options, options.dir, families, &opened.handles, &db);
   if (!status.ok()) return ToError("open the index in " + options.dir, status);
   opened.db.reset(db);
   for (rocksdb::ColumnFamilyHandle* handle : opened.handles) {

@@ -169,10 +169,10 @@ uint64_t Reserve::held_bytes() const {
   return stat(path().c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
-uint64_t Reserve::FreeWithout() const {
+uint64_t Reserve::FreeNow() const {
   struct statvfs info{};
   if (statvfs(dir_.c_str(), &info) != 0) return 0;
-  return uint64_t{info.f_bavail} * info.f_frsize + held_bytes();
+  return uint64_t{info.f_bavail} * info.f_frsize;
 }
 
 bool Reserve::Hold() {
