@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "base/check.h"
-#include "base/checksum.h"
 #include "base/log.h"
 #include "server/index/committer.h"
 #include "server/index/migrate.h"
@@ -100,9 +99,15 @@ Status RocksIndex::Impl::OpenDatabase() {
   // Shared with a database that may outlive a failed opening by a moment, but never this object.
   db_options.listeners.push_back(std::shared_ptr<rocksdb::EventListener>(listener.get(), [](auto*) {}));
   std::optional<RefusalFilter> filter;
-  if (const auto left = ReadSequenceNote(options.dir); left.has_value() && left->refused) {
+  if (const auto left = ReadSequenceNote(options.dir);
+      left.has_value() && left->refused && left->database == DatabaseIn(options.dir)) {
     filter.emplace(left->refused_after);
     db_options.wal_filter = &*filter;
+  }
+  // Opening moves the log into tables. It is not tried without space: RocksDB may stop the process over it.
+  if (reserve.FreeNow() < reserve.wanted_bytes() && reserve.held_bytes() > 0) {
+    Log(LogLevel::kWarning, "index: the disk of {} is nearly full; giving up the reserve to open it", options.dir);
+    reserve.Release();
   }
   Database opened;
   rocksdb::DB* db = nullptr;
@@ -132,9 +137,7 @@ Status RocksIndex::Impl::CheckFormat() {
 
 // The log's own checksums show what is broken, not what is missing: that takes a witness.
 Status RocksIndex::Impl::NoteLosses() {
-  std::string identity;
-  if (const rocksdb::Status s = database.db->GetDbIdentity(identity); !s.ok()) return ToError("read the index", s);
-  const uint64_t id = HashBytes(std::as_bytes(std::span(identity)));
+  const uint64_t id = DatabaseIn(options.dir);
   const uint64_t latest = database.db->GetLatestSequenceNumber();
   const std::optional<SequenceNote> left = sequence_file->Read();
   uint64_t lost = 0;
@@ -149,7 +152,8 @@ Status RocksIndex::Impl::NoteLosses() {
   // Opening has moved the log's contents into tables, so what was refused is gone for good.
   note = {.database = id, .sequence = latest};
   if (!sequence_file->Write(note)) return SystemError("write SEQUENCE in " + options.dir, errno);
-  return Ok();
+  // A mark of refusal that came back after a power cut would take batches with it that are accepted from here on.
+  return sequence_file->Sync();
 }
 
 Status RocksIndex::Impl::OpenChecked() {

@@ -42,6 +42,7 @@ Status RocksIndex::Impl::Resume() {
   note.refused = false;
   note.refused_after = 0;
   if (!sequence_file->Write(note)) return SystemError("write SEQUENCE in " + options.dir, errno);
+  TIERCEL_TRY(sequence_file->Sync());  // the mark must not come back: see NoteLosses
   failed = was_full = false;
   (void)reserve.Hold();
   const std::lock_guard hold(state_lock);
