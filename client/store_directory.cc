@@ -44,6 +44,9 @@ Result<std::vector<StoreStat>> StoreDirectory::Ask(const Deadline& deadline) {
   TIERCEL_ASSIGN(std::vector<StoreStat> stores, ParseStores(reply));
   decltype(peers_) fresh;
   for (const StoreStat& stat : stores) {
+    // Known to a restarted master and not back yet. It will be under this same incarnation, with its addresses: to keep
+    // it without them would make it unreachable for good.
+    if (stat.address.empty() && stat.socket.empty()) continue;
     const bool same_host = OnThisHost(host_id_, stat.host, stat.socket);
     Peer peer{engine_->AddPeer({.name = stat.name,
                                 .incarnation = stat.incarnation,

@@ -1,5 +1,6 @@
 // Which stores there are and how the engine reaches them: a copy of STORES, asked for again whenever a replica
-// names a store or an incarnation that is not in it. Thread-safe; at most one question is under way.
+// names a store or an incarnation that is not in it, or one that had no address yet. Thread-safe; at most one question
+// is under way.
 #pragma once
 
 #include <cstdint>

@@ -246,10 +246,16 @@ bool Master::Impl::DropReplicas(uint32_t slot, Times now) {
 
 bool Master::Impl::Delete(const KeyRef& key, Times now) {
   At(now);
-  const uint32_t slot = FindReadable(key, now);
+  const uint32_t slot = FindAny(key);
   if (slot == 0) return false;
+  const Object& o = objects[slot];
+  const bool readable = Readable(o, now);
+  // What cannot be read because its store is away goes too: it would come back with its store, after the key was
+  // deleted. What has expired or is lost never does, and the sweep has it.
+  const bool expired = o.expire_at_ms != 0 && o.expire_at_ms <= now.wall_ms;
+  if (!readable && (expired || IsLost(o))) return false;
   Unlink(slot, Why::kDeleted, now);
-  return true;
+  return readable;
 }
 
 Status Master::Impl::Report(const KeyRef& key, Version version, Incarnation store, SegmentRef place, ErrorCode what,

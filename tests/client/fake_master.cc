@@ -224,7 +224,7 @@ Reply FakeMaster::StoresReply() const {
                                    {"incarnation", BulkReply(FormatHex64(store.incarnation.value))},
                                    {"state", BulkReply("serving")},
                                    {"host", BulkReply(store.host)},
-                                   {"data-address", BulkReply("127.0.0.1:1")},
+                                   {"data-address", BulkReply(store.address)},
                                    {"data-socket", BulkReply(store.socket)}}));
   }
   return ArrayReply(std::move(all));

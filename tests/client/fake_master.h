@@ -36,6 +36,7 @@ class FakeMaster {
   };
   struct Store {
     std::string name, host, socket;
+    std::string address = "127.0.0.1:1";
     Incarnation incarnation;
     SegmentRef place{1, 1};
     uint64_t used = 0;

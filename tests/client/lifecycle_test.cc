@@ -96,6 +96,24 @@ TEST(Lifecycle, ANewConnectionForgetsTheStores) {
   EXPECT_EQ(h.master.CountOf("STORES"), asked + 1);
 }
 
+// A restarted master knows its stores before they are back; they come under the incarnation that they had.
+TEST(Lifecycle, AStoreThatWasShownWithoutAnAddressIsAskedForAgain) {
+  Harness h;
+  const auto value = RandomBytes(1000, 1);
+  h.MustPut("k", value);
+  auto client = h.MakeUnconnected();
+  ASSERT_TRUE(client->Reconnect().ok());
+  h.master.stores[0].address.clear();
+  ASSERT_TRUE(client->Stores().ok());
+  h.master.stores[0].address = "127.0.0.1:1";
+  const size_t asked = h.master.CountOf("STORES");
+  auto got = client->Get("k");
+  ASSERT_TRUE(got.ok()) << got.error().ToString();
+  ASSERT_TRUE(got->has_value());
+  EXPECT_TRUE(Same((*got)->span(), value));
+  EXPECT_EQ(h.master.CountOf("STORES"), asked + 1);
+}
+
 TEST(Lifecycle, FuturesComeWithTheirResults) {
   Harness h;
   std::vector<std::vector<std::byte>> values;

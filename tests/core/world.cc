@@ -331,11 +331,17 @@ void World::BeginOrEndRead() {
 void World::DeleteKey() {
   const KeyId id = AnyKey();
   const auto object = model_.Find(id);
+  RefreshSegments();
   Begin();
   const bool deleted = master_->Delete(Ref(id), now());
   const Seq seq = Wait();
   if (deleted != (object.has_value() && ModelReadable(*object))) return Fail("what is there is deleted");
-  if (deleted) model_.Erase(id, seq);
+  // Whose stores are away is gone as well, so that it does not come back with them.
+  const bool away = object.has_value() && !deleted &&
+                    (object->expire_at_ms == 0 || object->expire_at_ms > now().wall_ms) &&
+                    std::any_of(object->replicas.begin(), object->replicas.end(),
+                                [&](const ModelReplica& r) { return serving_.contains(r); });
+  if (deleted || away) model_.Erase(id, seq);
   if (deleted) Tell("deleted %u/%s, seq %llu", id.name_space, id.key.c_str(), static_cast<unsigned long long>(seq));
 }
 
