@@ -148,7 +148,6 @@ struct Assembly::Parts {
   std::unique_ptr<net::MasterHost> host;
   std::unique_ptr<IndexHost> index;
   std::unique_ptr<node::Node> node;
-  SocketPair work_pair, report_pair;  // the front end's ends, until it adopts them
   std::unique_ptr<node::Payload> payload;
   std::unique_ptr<ConfigBridge> config_port;
   std::unique_ptr<ProcessBridge> process_port;
@@ -167,7 +166,7 @@ struct Assembly::Parts {
   void BuildPayload();
   Status BuildFrontEnd();
   Status BuildAdmin();
-  void AdoptNode();
+  int ConnectInside(const char* suffix);
   Status OnChange(const config::Settings& before, const config::Settings& after);
   bool embedded() const { return settings.store_role && settings.master_role; }
 };
@@ -185,7 +184,6 @@ Status Assembly::Parts::Build() {
   front->Start();
   if (index != nullptr) TIERCEL_TRY(index->Load(StopRequested));
   front->SetLoading(false);
-  if (embedded()) AdoptNode();
   return node != nullptr ? node->Start() : Ok();
 }
 
@@ -243,10 +241,8 @@ Status Assembly::Parts::BuildNode() {
 Result<node::MasterEndpoint> Assembly::Parts::MasterOfNode() {
   node::MasterEndpoint endpoint;
   if (embedded()) {
-    TIERCEL_ASSIGN(work_pair, MakeSocketPair());
-    TIERCEL_ASSIGN(report_pair, MakeSocketPair());
-    endpoint.work.adopted_fd = work_pair.ours.Release();
-    endpoint.report.adopted_fd = report_pair.ours.Release();
+    endpoint.work.adopt = [this] { return ConnectInside("-work"); };
+    endpoint.report.adopt = [this] { return ConnectInside("-report"); };
     return endpoint;
   }
   endpoint.work.host = settings.master_host;
@@ -333,9 +329,12 @@ Status Assembly::Parts::BuildAdmin() {
   return Ok();
 }
 
-void Assembly::Parts::AdoptNode() {
-  front->AdoptConnection(std::move(work_pair.theirs), {.name = settings.store_name + "-work"});
-  front->AdoptConnection(std::move(report_pair.theirs), {.name = settings.store_name + "-report"});
+// A connection of the store in this process to the front end, as often as it needs one. Its threads.
+int Assembly::Parts::ConnectInside(const char* suffix) {
+  Result<SocketPair> pair = MakeSocketPair();
+  if (!pair.ok()) return -1;
+  front->AdoptConnection(std::move(pair->theirs), {.name = settings.store_name + suffix});
+  return pair->ours.Release();
 }
 
 Status Assembly::Parts::OnChange(const config::Settings& before, const config::Settings& after) {

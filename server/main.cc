@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ Result<config::Environment> ThisMachine() {
 }
 
 int Run(const config::Settings& settings) {
+  // Not before: reading the configuration may take as long as a pipe is silent, and Ctrl-C ends that.
+  BlockSignals();
   if (auto opened = OpenLog(settings.log_file.empty() ? "" : settings.Path(settings.log_file), settings.log_level);
       !opened.ok()) {
     return Refuse(opened.error());
@@ -85,6 +88,12 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace tiercel::server
 
 int main(int argc, char** argv) {
-  tiercel::server::BlockSignals();
-  return tiercel::server::Main({argv + 1, argv + argc});
+  // What is refused this early (no memory for a thread's stack, no descriptor for an event) has no other way to be
+  // said.
+  try {
+    return tiercel::server::Main({argv + 1, argv + argc});
+  } catch (const std::exception& failure) {
+    fmt::print(stderr, "tiercel-server: cannot start: {}\n", failure.what());
+    return 1;
+  }
 }

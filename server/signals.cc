@@ -21,6 +21,7 @@ void BlockSignals() {
   const sigset_t set = HandledSignals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of the write
 }
 
 ProcessEvent WaitForEvent() {

@@ -10,7 +10,7 @@ enum class ProcessEvent : uint8_t {
   kReopenLog,  // SIGHUP: the log file was moved away
 };
 
-// Blocks them for this thread and all that it starts; SIGPIPE is ignored. Call before any thread exists.
+// Blocks them for this thread and all that it starts; SIGPIPE and SIGXFSZ are ignored. Call before any thread exists.
 void BlockSignals();
 // Waits for the next event. Main thread only.
 ProcessEvent WaitForEvent();

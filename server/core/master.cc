@@ -196,6 +196,7 @@ TierFigures Master::Figures(Tier tier) const { return impl_->Figures(tier); }
 uint64_t Master::metadata_bytes() const { return impl_->MetadataBytes(); }
 uint64_t Master::generation() const { return impl_->generation; }
 uint64_t Master::open_puts() const { return impl_->puts.size(); }
+uint64_t Master::awaited_puts() const { return impl_->puts.size() - impl_->puts.orphans(); }
 void Master::CheckInvariants(Times now) const { impl_->CheckInvariants(now); }
 
 }  // namespace tiercel::core

@@ -244,6 +244,7 @@ class Master {
   uint64_t metadata_bytes() const;
   uint64_t generation() const;
   uint64_t open_puts() const;
+  uint64_t awaited_puts() const;  // of them, those whose connection is there
   // Walks everything and stops the process on a broken invariant. For tests: O(all objects).
   void CheckInvariants(Times now) const;
 

@@ -31,6 +31,7 @@ void PutTable::Enter(uint32_t slot) {
 
 void PutTable::Leave(uint32_t slot) {
   Put& put = puts_[slot];
+  if (put.orphan) --orphans_;
   TIERCEL_CHECK(by_version_.Erase(put.version));
   uint32_t* at = by_hash_.Find(put.hash);
   if (*at == slot && put.same_hash == 0) {

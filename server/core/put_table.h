@@ -58,6 +58,12 @@ class PutTable {
   void Enter(uint32_t slot);
   // Takes it out; its slot stays valid until Free.
   void Leave(uint32_t slot);
+  // Its connection is gone.
+  void Orphan(uint32_t slot) {
+    orphans_ += puts_[slot].orphan ? 0 : 1;
+    puts_[slot].orphan = true;
+  }
+  uint64_t orphans() const { return orphans_; }
   void Free(uint32_t slot);
 
   uint32_t FindVersion(uint64_t version) const;
@@ -105,6 +111,7 @@ class PutTable {
   FlatMap<uint32_t> by_version_, by_hash_;
   FlatMap<Connection> connections_;
   uint32_t oldest_ = 0, newest_ = 0;
+  uint64_t orphans_ = 0;
   std::vector<std::unique_ptr<Ended[]>> ended_{kRemembered / kEndedChunk};
   uint64_t ended_chunks_ = 0;
 };

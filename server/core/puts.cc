@@ -53,8 +53,9 @@ bool Master::Impl::MetadataRoom(size_t key_size) const {
 }
 
 Status Master::Impl::MakeMetadataRoom(size_t key_size, uint32_t spare_slot, Times now) {
-  constexpr int kRounds = 4;
-  constexpr uint32_t kVictims = 64;
+  // Memory of keys comes back in runs, once all keys of a run are gone: a few victims may free none.
+  constexpr int kRounds = 16;
+  constexpr uint32_t kVictims = kVictimsPerPut / kRounds;
   for (int round = 0; round < kRounds; ++round) {
     if (MetadataRoom(key_size)) return Ok();
     for (int t = 0; t < kTierCount; ++t) Evict(static_cast<Tier>(t), UINT64_MAX, kVictims, spare_slot, now);
@@ -239,7 +240,7 @@ void Master::Impl::ConnectionClosed(ConnectionId connection, Times now) {
   if (connection == 0) return;
   for (uint32_t slot = puts.FirstOf(connection); slot != 0; slot = puts[slot].connection_next) {
     if (puts[slot].orphan) continue;
-    puts[slot].orphan = true;
+    puts.Orphan(slot);
     orphans.push_back(puts[slot].version);
     ++counters.puts_orphaned;
   }

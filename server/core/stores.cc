@@ -167,8 +167,9 @@ Result<StoreJoinReply> Master::Impl::StoreJoin(const StoreJoinRequest& request, 
   const bool rejoin = store.info.state != State::kGone;
   const State state = rejoin ? store.info.state : State::kJoining;
   if (!rejoin) {
-    // Other storage begins its own count; what was given up on this one may not come again.
-    if (store.info.storage_id != info.storage_id || info.storage_id.empty()) store.gone_epochs.clear();
+    // Another process on other storage begins its own count; what was given up on this one may not come again.
+    const bool same_storage = store.info.storage_id == info.storage_id && !info.storage_id.empty();
+    if (store.info.incarnation != info.incarnation && !same_storage) store.gone_epochs.clear();
     ++counters.stores_joined;
   }
   if (!rejoin || store.must_announce) store.closed_below = generation << kCounterBits;

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 
-#include "base/checksum.h"
 #include "server/index/record_codec.h"
 #include "server/index/rocks_impl.h"
 
@@ -39,7 +38,7 @@ Status IndexReader::Impl::OpenDatabase(const std::string& dir) {
   db_options.create_if_missing = db_options.create_missing_column_families = false;
   db_options.info_log = std::make_shared<Silent>();
   std::optional<RefusalFilter> filter;
-  if (const auto left = ReadSequenceNote(dir); left.has_value() && left->refused) {
+  if (const auto left = ReadSequenceNote(dir); left.has_value() && left->refused && left->database == DatabaseIn(dir)) {
     filter.emplace(left->refused_after);
     db_options.wal_filter = &*filter;
   }
@@ -56,13 +55,9 @@ Status IndexReader::Impl::OpenDatabase(const std::string& dir) {
 }
 
 void IndexReader::Impl::CountLost(const std::string& dir) {
-  std::string identity;
   const std::optional<SequenceNote> left = ReadSequenceNote(dir);
-  if (!left.has_value() || !database.db->GetDbIdentity(identity).ok()) return;
   const uint64_t latest = database.db->GetLatestSequenceNumber();
-  if (left->database == HashBytes(std::as_bytes(std::span(identity))) && left->sequence > latest) {
-    lost = left->sequence - latest;
-  }
+  if (left.has_value() && left->database == DatabaseIn(dir) && left->sequence > latest) lost = left->sequence - latest;
 }
 
 Status IndexReader::Impl::Open(const std::string& dir) {

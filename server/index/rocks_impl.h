@@ -65,7 +65,7 @@ class Listener final : public rocksdb::EventListener {
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* automatic) override {
     *automatic = false;
   }
-  void OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) override;
+  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override;
   void OnTableFileDeleted(const rocksdb::TableFileDeletionInfo& info) override;
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override;
 
@@ -108,7 +108,8 @@ struct RocksIndex::Impl {
   void TakeFigures();
 
   // ---- which tables there are (rocks_tables.cc)
-  Status NoteLiveTables();
+  void NoteLiveTables();
+  void CloseDatabase();
   void ChangeTables(const std::function<void(TableNotes*)>& change);
 
   const IndexOptions options;
@@ -131,7 +132,7 @@ struct RocksIndex::Impl {
   std::string key_buffer, value_buffer;
 
   // ---- shared
-  std::atomic<bool> background_failed{false}, background_full{false};
+  std::atomic<bool> background_failed{false}, background_full{false}, background_damaged{false};
   std::atomic<uint64_t> live_records{0};
 
   std::mutex tables_lock;  // leaf

@@ -10,6 +10,8 @@ namespace tiercel::index {
 // ---- what fails in the background
 
 void Listener::OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* error) {
+  if (error->IsShutdownInProgress()) return;  // it was closed under a compaction
+  if (IsDamage(*error)) impl_->background_damaged = true;
   // Whatever its severity: the next write fails, the core becomes read-only, and Resume begins anew.
   Log(LogLevel::kWarning, "index: background error: {}", error->ToString());
   if (error->IsNoSpace()) {

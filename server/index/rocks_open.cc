@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "base/check.h"
-#include "base/checksum.h"
 #include "base/log.h"
 #include "server/index/committer.h"
 #include "server/index/migrate.h"
@@ -74,7 +73,7 @@ RocksIndex::Impl::~Impl() {
     changed.notify_all();
     keeper.join();
   }
-  database.Close();  // before what its threads tell the listener goes to
+  CloseDatabase();  // before what its threads tell the listener goes to
 }
 
 uint32_t RocksIndex::Impl::format() const { return options.format != 0 ? options.format : kIndexFormat; }
@@ -93,15 +92,22 @@ Status RocksIndex::Impl::PrepareDirectory() {
 
 Status RocksIndex::Impl::OpenDatabase() {
   TIERCEL_CHECK(database.db == nullptr);
+  background_failed = background_full = background_damaged = false;  // what a former one had to say is over
   const bool create = !HasCurrent(options.dir);
   TIERCEL_ASSIGN(const std::vector<rocksdb::ColumnFamilyDescriptor> families, Families(options, create));
   rocksdb::DBOptions db_options = DatabaseOptions(options);
   // Shared with a database that may outlive a failed opening by a moment, but never this object.
   db_options.listeners.push_back(std::shared_ptr<rocksdb::EventListener>(listener.get(), [](auto*) {}));
   std::optional<RefusalFilter> filter;
-  if (const auto left = ReadSequenceNote(options.dir); left.has_value() && left->refused) {
+  if (const auto left = ReadSequenceNote(options.dir);
+      left.has_value() && left->refused && left->database == DatabaseIn(options.dir)) {
     filter.emplace(left->refused_after);
     db_options.wal_filter = &*filter;
+  }
+  // Opening moves the log into tables. It is not tried without space: RocksDB may stop the process over it.
+  if (reserve.FreeNow() < reserve.wanted_bytes() && reserve.held_bytes() > 0) {
+    Log(LogLevel::kWarning, "index: the disk of {} is nearly full; giving up the reserve to open it", options.dir);
+    reserve.Release();
   }
   Database opened;
   rocksdb::DB* db = nullptr;
@@ -131,9 +137,7 @@ Status RocksIndex::Impl::CheckFormat() {
 
 // The log's own checksums show what is broken, not what is missing: that takes a witness.
 Status RocksIndex::Impl::NoteLosses() {
-  std::string identity;
-  if (const rocksdb::Status s = database.db->GetDbIdentity(identity); !s.ok()) return ToError("read the index", s);
-  const uint64_t id = HashBytes(std::as_bytes(std::span(identity)));
+  const uint64_t id = DatabaseIn(options.dir);
   const uint64_t latest = database.db->GetLatestSequenceNumber();
   const std::optional<SequenceNote> left = sequence_file->Read();
   uint64_t lost = 0;
@@ -148,7 +152,8 @@ Status RocksIndex::Impl::NoteLosses() {
   // Opening has moved the log's contents into tables, so what was refused is gone for good.
   note = {.database = id, .sequence = latest};
   if (!sequence_file->Write(note)) return SystemError("write SEQUENCE in " + options.dir, errno);
-  return Ok();
+  // A mark of refusal that came back after a power cut would take batches with it that are accepted from here on.
+  return sequence_file->Sync();
 }
 
 Status RocksIndex::Impl::OpenChecked() {
@@ -161,8 +166,7 @@ Status RocksIndex::Impl::OpenChecked() {
   if (opened.ok() && options.repair) {
     if (const rocksdb::Status intact = database.db->VerifyChecksum(); !intact.ok()) {
       opened = ToError("verify the index in " + options.dir, intact);
-      const std::unique_lock hold(db_lock);
-      database.Close();
+      CloseDatabase();
     }
   }
   if (!opened.ok()) {
@@ -183,11 +187,12 @@ Status RocksIndex::Impl::Open() {
   TIERCEL_TRY(PrepareDirectory());
   TIERCEL_ASSIGN(SequenceFile file, SequenceFile::Open(options.dir));
   sequence_file = std::make_unique<SequenceFile>(std::move(file));
+  tables = ReadTableNotes(options.dir);
   TIERCEL_TRY(OpenChecked());
   uint64_t about = 0;
   database.db->GetIntProperty(database.objects, "rocksdb.estimate-num-keys", &about);
   live_records = about;
-  TIERCEL_TRY(NoteLiveTables());
+  NoteLiveTables();
   generation = StoredGeneration().value_or(0);  // if that is damaged, RaiseGeneration says so
   TakeFigures();
   keeper = std::thread([this] { Keep(); });
@@ -212,6 +217,9 @@ Result<LoadReport> RocksIndex::Load(const Take& take, const Progress& progress) 
   Result<LoadReport> report = ScanRecords(impl_->database, take, progress);
   if (!report.ok()) {
     if (report.error().code() != ErrorCode::kChecksum) return report;
+    // Nothing more can be done with it, and what its threads go on tidying cannot be counted.
+    impl_->failed = impl_->background_damaged = true;
+    impl_->CloseDatabase();
     return impl_->RefuseDamage(report.error().message()).error();
   }
   if (report->dropped() > 0) {

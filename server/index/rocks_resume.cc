@@ -9,12 +9,7 @@
 namespace tiercel::index {
 
 Status RocksIndex::Impl::Reopen() {
-  {
-    const std::unique_lock hold(db_lock);  // waits for a sync or a checkpoint that is under way
-    database.Close();
-  }
-  // What the old database had to say is over; what fails from here on is new.
-  background_failed = background_full = false;
+  CloseDatabase();
   TIERCEL_TRY(OpenDatabase());
   const uint64_t latest = database.db->GetLatestSequenceNumber();
   if (latest < note.sequence) {
@@ -29,6 +24,11 @@ Status RocksIndex::Impl::Reopen() {
 
 Status RocksIndex::Impl::Resume() {
   if (!failed && !background_failed) return Ok();
+  if (background_damaged) {
+    // Opening anew would not heal it, and the next compaction would stop here again.
+    return Error(ErrorCode::kChecksum, "the index is damaged and stays read-only: " + options.dir +
+                                           "; a restart with index-repair yes serves what is left");
+  }
   const bool full = was_full || background_full;
   if (full && reserve.FreeWithout() < reserve.wanted_bytes()) {
     return Error(ErrorCode::kIndexReadOnly, "the disk of the index has " + std::to_string(reserve.FreeWithout()) +
@@ -42,6 +42,7 @@ Status RocksIndex::Impl::Resume() {
   note.refused = false;
   note.refused_after = 0;
   if (!sequence_file->Write(note)) return SystemError("write SEQUENCE in " + options.dir, errno);
+  TIERCEL_TRY(sequence_file->Sync());  // the mark must not come back: see NoteLosses
   failed = was_full = false;
   (void)reserve.Hold();
   const std::lock_guard hold(state_lock);

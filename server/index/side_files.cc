@@ -109,6 +109,12 @@ std::optional<SequenceNote> ReadSequenceNote(const std::string& dir) {
   return ReadNote(fd.get());
 }
 
+uint64_t DatabaseIn(const std::string& dir) {
+  std::string identity;
+  std::getline(std::ifstream(dir + "/IDENTITY"), identity);
+  return identity.empty() ? 0 : SumOf(identity);
+}
+
 // ---- TABLES
 //
 // A line a table: file number, entries, deletions, 1 when superseded. The last line is the sum of those before it.
@@ -163,10 +169,10 @@ uint64_t Reserve::held_bytes() const {
   return stat(path().c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
-uint64_t Reserve::FreeWithout() const {
+uint64_t Reserve::FreeNow() const {
   struct statvfs info{};
   if (statvfs(dir_.c_str(), &info) != 0) return 0;
-  return uint64_t{info.f_bavail} * info.f_frsize + held_bytes();
+  return uint64_t{info.f_bavail} * info.f_frsize;
 }
 
 bool Reserve::Hold() {

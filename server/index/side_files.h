@@ -47,6 +47,8 @@ class SequenceFile {
 };
 // Without creating it.
 std::optional<SequenceNote> ReadSequenceNote(const std::string& dir);
+// SequenceNote::database for the database that lies in the directory; 0 when there is none.
+uint64_t DatabaseIn(const std::string& dir);
 
 // ---- TABLES
 
@@ -72,7 +74,8 @@ class Reserve {
   bool Hold();
   void Release();
   // The space that would be free without it.
-  uint64_t FreeWithout() const;
+  uint64_t FreeWithout() const { return FreeNow() + held_bytes(); }
+  uint64_t FreeNow() const;
   uint64_t wanted_bytes() const { return bytes_; }
   uint64_t held_bytes() const;
 

@@ -96,7 +96,7 @@ class ServerImpl final : public Server {
     // First puts that clients have begun, then replies and values under way.
     WaitUntil(end, [this] {
       return shared_.host == nullptr ||
-             shared_.host->With([](core::Master& master, Times) { return master.open_puts() == 0; });
+             shared_.host->With([](core::Master& master, Times) { return master.awaited_puts() == 0; });
     });
     for (const auto& worker : workers_) worker->BeginDrain();
     WaitUntil(end, [this] {

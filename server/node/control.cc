@@ -14,7 +14,7 @@ namespace tiercel::node {
 namespace {
 
 std::string PlaceOf(const resp::ConnectionOptions& options) {
-  if (options.adopted_fd >= 0) return "the master in this process";
+  if (options.adopted_fd >= 0 || options.adopt) return "the master in this process";
   if (!options.unix_socket.empty()) return options.unix_socket;
   return options.host.find(':') == std::string::npos ? fmt::format("{}:{}", options.host, options.port)
                                                      : fmt::format("[{}]:{}", options.host, options.port);

@@ -101,7 +101,7 @@ Status Node::Start() {
 Result<std::string> Node::AddressFor(const MasterEndpoint& master) const {
   AdvertiseInputs inputs{.given = options_.data_advertise, .bound = data_addresses(), .local = {}, .interfaces = {}};
   if (inputs.given.empty()) {
-    const bool over_ip = master.work.adopted_fd < 0 && master.work.unix_socket.empty();
+    const bool over_ip = master.work.adopted_fd < 0 && !master.work.adopt && master.work.unix_socket.empty();
     if (over_ip) inputs.local = LocalAddressTowards(master.work.host, master.work.port, kFindAddressMs);
     inputs.interfaces = InterfaceAddresses();
   }

@@ -171,7 +171,7 @@ TEST_F(LoadTest, BadValuesNameFileLineValueAndWhatIsAllowed) {
       {"exists-grants-lease maybe", "argument must be 'yes' or 'no'; allowed: exists-grants-lease yes|no"},
       {"loglevel loud", "one of the following: debug, verbose, notice, warning, error, nothing"},
       {"eviction-policy chain-slru", "one of the following: lru"},
-      {"index yes", "one of the following: no"},
+      {"index maybe", "must be 'yes' or 'no'"},
       {"transports rdma", "one of the following: shm, tcp"},
       {"transports tcp tcp", "named twice"},
       {"roles worker", "one of the following: master, store"},

@@ -149,7 +149,7 @@ class World {
   std::vector<std::pair<KeyId, ModelObject>> removed_;  // by the core itself; the index may not know yet
   struct SameStorage {
     Incarnation before, after;
-    std::vector<SegmentRef> places;
+    SegmentRef place;
   };
   std::vector<SameStorage> renames_;  // in the order in which they happened
   uint64_t restarts_ = 0, restored_ = 0, reincarnations_ = 0;

@@ -144,10 +144,11 @@ void World::ModelRestart() {
 // knows it by (after a restart, an older one).
 void World::Rename(Incarnation before, const SimStore& store) {
   ++reincarnations_;
-  SameStorage& renamed = renames_.emplace_back();
-  renamed.before = before;
-  renamed.after = store.info.incarnation;
-  for (const SegmentJoin& s : store.segments) renamed.places.push_back({s.id, s.epoch});
+  for (const SegmentJoin& s : store.segments) {
+    // A restarted master may know an older name than the model calls it by.
+    const ModelReplica known = Renamed({before, {s.id, s.epoch}});
+    if (known.store != store.info.incarnation) renames_.push_back({known.store, store.info.incarnation, known.place});
+  }
   RenameAll();
   for (auto& [id, object] : removed_) {
     for (ModelReplica& r : object.replicas) r = Renamed(r);
@@ -164,8 +165,7 @@ void World::Rename(Incarnation before, const SimStore& store) {
 
 ModelReplica World::Renamed(ModelReplica replica) const {
   for (const SameStorage& s : renames_) {
-    const bool there = std::find(s.places.begin(), s.places.end(), replica.place) != s.places.end();
-    if (replica.store == s.before && there) replica.store = s.after;
+    if (replica.store == s.before && replica.place == s.place) replica.store = s.after;
   }
   return replica;
 }

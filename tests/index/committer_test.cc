@@ -27,6 +27,10 @@ class CommitterTest : public testing::Test {
     store.segments[0].outlives_master = true;
     harness_.stores.push_back(store);
     EXPECT_TRUE(harness_.Join(&harness_.stores.back()).ok());
+    // What is noted of the store and its segment is not what these tests are about.
+    const auto notes = harness_.master->TakeJournal(100, 1 << 20);
+    EXPECT_THAT(notes, SizeIs(2));
+    harness_.master->Durable(notes.back().seq, harness_.now());
   }
 
   void Start() {

@@ -194,6 +194,24 @@ TEST_F(DamageTest, ADamagedTableIsRefusedWithANumberAndTheRestServedWhenToldTo) 
   EXPECT_EQ((*index)->Figures().lost_records, 0u);
 }
 
+// A compaction that comes upon a damaged table: what can be read goes on, nothing is written on top.
+TEST_F(DamageTest, DamageFoundWhileRunningMakesTheIndexReadOnlyForGood) {
+  Write(400, 64 * 1024);
+  for (const std::string& table : Files(".sst")) {
+    if (fs::file_size(table) > 10'000) Flip(table, fs::file_size(table) / 3);  // in its data
+  }
+  IndexOptions options = Options();
+  options.write_buffer_bytes = 64 * 1024;
+  auto index = RocksIndex::Open(options);
+  ASSERT_TRUE(index.ok()) << index.error().message();
+  Status written = Ok();
+  for (int i = 0; i < 20'000 && written.ok(); ++i) written = (*index)->Write(history_.Next());
+  ASSERT_FALSE(written.ok());
+  EXPECT_EQ(written.error().code(), ErrorCode::kIndexReadOnly);
+  EXPECT_EQ((*index)->Resume().error().code(), ErrorCode::kChecksum);
+  EXPECT_EQ((*index)->Write(history_.Next()).error().code(), ErrorCode::kIndexReadOnly);
+}
+
 TEST_F(DamageTest, ALostTableIsRefusedWithANumberAndTheRestServedWhenToldTo) {
   Write(400, 64 * 1024);
   const std::string table = LargestTable();

@@ -329,6 +329,22 @@ TEST_F(MountTest, AFullFileSystemIsSurvivedAndLeftBySomebodyElsesFileGoing) {
   EXPECT_EQ(LoadAll(index_.get())->contents, history_.contents());
 }
 
+TEST_F(MountTest, AnIndexOpensOnAFullFileSystemByGivingUpItsReserve) {
+  Open(OnDisk());
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(Next().ok());
+  index_.reset();
+  {
+    const UniqueFd fd(open((dir_ / "disk/ballast").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    const std::string piece(1 << 12, 'x');
+    while (write(fd.get(), piece.data(), piece.size()) > 0) {
+    }
+  }
+  Open(OnDisk());
+  ASSERT_NE(index_, nullptr);
+  EXPECT_EQ(LoadAll(index_.get())->contents, history_.contents());
+  EXPECT_FALSE(fs::exists(dir_ / "disk/index/RESERVE"));
+}
+
 TEST_F(MountTest, AReadOnlyDirectoryIsATypedError) {
   Open(OnDisk());
   ASSERT_TRUE(Next().ok());

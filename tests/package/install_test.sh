@@ -11,10 +11,12 @@ trap 'rm -rf "$work"' EXIT
 for header in client error limits result types; do
   [[ -f "$work/usr/include/tiercel/$header.h" ]] || { echo "no $header.h"; exit 1; }
 done
-if [[ -x "$build/bin/tiercel-server" && -x "$build/bin/tiercel" && -x "$build/bin/tiercel-bench" ]]; then
+if [[ -x "$build/bin/tiercel-server" && -x "$build/bin/tiercel" && -x "$build/bin/tiercel-bench" &&
+  -x "$build/bin/tiercel-dump" ]]; then
   "$cmake" --install "$build" --prefix "$work/usr" --component programs
   "$work/usr/bin/tiercel" --help >/dev/null
   "$work/usr/bin/tiercel-server" --help >/dev/null
+  "$work/usr/bin/tiercel-dump" --help >/dev/null
   [[ -n $(find "$work/usr" -name tiercel.conf) ]]
 fi
 

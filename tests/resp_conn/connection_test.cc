@@ -604,5 +604,28 @@ TEST(Connection, AdoptedSocketIsUsedOnce) {
   EXPECT_EQ(connection->epoch(), 1u);
 }
 
+TEST(Connection, AdoptedSocketsAreMadeAnewAsOftenAsNeeded) {
+  std::vector<std::thread> servers;
+  bool empty = false;
+  ConnectionOptions options;
+  options.backoff_first_ms = options.backoff_cap_ms = 1;
+  options.adopt = [&] {
+    int fds[2];
+    if (std::exchange(empty, false) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) return -1;
+    servers.emplace_back([fd = fds[1]] {  // answers once, then leaves
+      Peer peer(fd);
+      if (peer.Greet() && peer.Read()) peer.Write("+PONG\r\n");
+    });
+    return fds[0];
+  };
+  auto connection = Connection::Create(options);
+  EXPECT_EQ(TextOf(Call(*connection, {"PING"})), "PONG");
+  empty = true;  // for a moment there is none
+  for (int calls = 0; calls < 100 && connection->epoch() < 3; ++calls) (void)Call(*connection, {"PING"});
+  EXPECT_GE(connection->epoch(), 3u);
+  connection.reset();
+  for (std::thread& server : servers) server.join();
+}
+
 }  // namespace
 }  // namespace tiercel::resp

@@ -218,6 +218,10 @@ void AddRemove(CLI::App* app, Chosen* chosen) {
   CLI::Option* prefix = command->add_option("-p,--prefix", removal->prefix, "all keys that begin with this");
   command->callback([removal, prefix, chosen] {
     removal->by_prefix = prefix->count() > 0;
+    // An unset variable of a script must not empty the cache.
+    if (removal->by_prefix && removal->prefix.empty()) {
+      throw CLI::ValidationError("--prefix: at least one character; FLUSHDB empties a namespace");
+    }
     if (removal->by_prefix == !removal->keys.empty()) throw CLI::ValidationError("rm needs keys, or --prefix");
     *chosen = [removal](Session& session) { return Remover(&session, *removal).Run(); };
   });

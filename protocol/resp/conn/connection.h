@@ -27,8 +27,11 @@ namespace tiercel::resp {
 struct ConnectionOptions {
   std::string host;  // name, v4 or v6 address without brackets
   uint16_t port = 0;
-  std::string unix_socket;     // instead of host and port
-  int adopted_fd = -1;         // instead of either: a connected socket; then there is no reconnection
+  std::string unix_socket;  // instead of host and port
+  int adopted_fd = -1;      // instead of either: a connected socket; then there is no reconnection
+  // Instead of all of these: gives a connected socket each time that one is needed, -1 when there is none now. Called
+  // by whoever drives the connection, without its lock.
+  std::function<int()> adopt = {};
   std::string user, password;  // AUTH when a password is set
   std::string client_name;     // CLIENT SETNAME when set
   // Commands that every new connection sends after it has logged in. One that is answered with an error fails the

@@ -84,7 +84,7 @@ std::string AddressName(const addrinfo& address, uint16_t port) {
 }  // namespace
 
 std::string PeerName(const ConnectionOptions& options) {
-  if (options.adopted_fd >= 0) return "adopted socket";
+  if (options.adopted_fd >= 0 || options.adopt) return "adopted socket";
   if (!options.unix_socket.empty()) return options.unix_socket;
   const bool v6 = options.host.find(':') != std::string::npos;
   return (v6 ? "[" + options.host + "]" : options.host) + ":" + std::to_string(options.port);

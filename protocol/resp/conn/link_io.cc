@@ -206,7 +206,10 @@ bool LeaderConnection::MakeEventsLocked() {
 
 LeaderConnection::Made LeaderConnection::MakeLink(Deadline deadline) {
   auto link = std::make_shared<Link>();
-  if (options_.adopted_fd >= 0) {
+  if (options_.adopt) {
+    link->fd = UniqueFd(options_.adopt());
+    if (!link->fd) return {.error = Unreachable(peer_, "it gives no socket now")};
+  } else if (options_.adopted_fd >= 0) {
     link->fd = UniqueFd(options_.adopted_fd);
   } else {
     auto fd = Dial(options_, deadline, stop_.get());
