@@ -74,7 +74,8 @@ TEST(Memory, RemovedObjectsLeaveRoomForAsMany) {
   const uint64_t full = h.master->metadata_bytes();
   for (int i = 0; i < kObjects; ++i) ASSERT_TRUE(h.Delete(NumberedKey(i)));
   ASSERT_NO_FATAL_FAILURE(PutAll(h));
-  EXPECT_LE(h.master->metadata_bytes(), full + full / 50);
+  // What waited to become free meanwhile has a table of its own, which keeps its chunks.
+  EXPECT_LE(h.master->metadata_bytes(), full + full / 50 + kMiB);
 }
 
 // As P-13 for data frames: what is refused has taken no memory.

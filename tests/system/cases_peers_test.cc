@@ -370,7 +370,7 @@ TEST_F(CasesOfPeers, P10_Ipv6) {
     ASSERT_TRUE(Eventually([&] { return redis.Call({"STORES"}).items.size() == 1; })) << (*store)->log();
     const std::string data = redis.Call({"STORES"}).items[0].Field("data-address").text;
     EXPECT_EQ(data.rfind("[::1]:", 0), 0u) << data;
-    EXPECT_NE((*store)->log().find(data), std::string::npos) << (*store)->log();
+    EXPECT_TRUE(Eventually([&] { return (*store)->log().find(data) != std::string::npos; })) << (*store)->log();
     Redis of_store("127.0.0.1", (*store)->port());
     EXPECT_NE(of_store.Call({"INFO", "store"}).text.find("store_data_address:" + data), std::string::npos);
     ClientOptions options;
