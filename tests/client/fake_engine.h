@@ -43,7 +43,8 @@ class FakeEngine final : public transfer::Engine {
   bool pins_die = false;
   bool flip_write = false;  // one bit of every write arrives changed
 
-  uint64_t reads = 0, writes = 0, batches = 0, bytes_read = 0, views = 0, live_views = 0;
+  // Batches move on the threads that wait for them.
+  std::atomic<uint64_t> reads{0}, writes{0}, batches{0}, bytes_read{0}, views{0}, live_views{0};
   uint64_t largest_batch_bytes = 0;
   transfer::TransportMask last_mask = 0;
 

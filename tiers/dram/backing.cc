@@ -210,7 +210,7 @@ Result<std::unique_ptr<Segment>> FileBacking::OpenSegment(const DramOptions& opt
     // The record goes before the bytes: whatever stops this in the middle leaves a segment that is made anew.
     {
       const std::lock_guard hold(mutex_);
-      known_.erase(options.id);
+      if (known.epoch != 0) known_[options.id].bytes = 0;
       TIERCEL_TRY(Write());
     }
     if (ftruncate(file.get(), 0) != 0 || ftruncate(file.get(), static_cast<off_t>(size)) != 0) {
@@ -228,8 +228,9 @@ Result<std::unique_ptr<Segment>> FileBacking::OpenSegment(const DramOptions& opt
   if (madvise(base, size, MADV_DONTDUMP) != 0) return SystemError("advise on segment " + options.name, errno);
   if (!same) {
     const std::lock_guard hold(mutex_);
-    // Half of the range is left for the epochs that orders of the master add.
-    known = {.epoch = 1 + static_cast<uint32_t>(RandomId() >> 33), .bytes = size};
+    // Above the former one, as its master expects of the same storage. Half of the range is left for what is added.
+    const uint32_t fresh = 1 + static_cast<uint32_t>(RandomId() >> 33);
+    known = {.epoch = known.epoch != 0 ? known.epoch + 1 : fresh, .bytes = size};
     known_[options.id] = known;
     TIERCEL_TRY(Write());
   }
@@ -240,7 +241,9 @@ Result<std::unique_ptr<Segment>> FileBacking::OpenSegment(const DramOptions& opt
 
 Status FileBacking::Prune() {
   const std::lock_guard hold(mutex_);
-  std::erase_if(known_, [&](const auto& entry) { return !opened_.contains(entry.first); });
+  for (auto& [id, known] : known_) {
+    if (!opened_.contains(id)) known.bytes = 0;  // the epoch is remembered, for when it comes back
+  }
   TIERCEL_TRY(Write());
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(dir_, error)) {
