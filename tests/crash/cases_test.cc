@@ -222,6 +222,7 @@ TEST_F(RestartCases, P05_TheMasterIsKilledUnderSixteenWriters) {
   Journal journal;
   std::atomic<bool> stopping{false};
   std::vector<std::thread> writers;
+  writers.reserve(kWriters);
   for (uint64_t w = 0; w < kWriters; ++w) {
     writers.emplace_back([&, w] {
       const auto client = system.ConnectClient();
