@@ -84,6 +84,7 @@ TEST(Loading, TheFrontEndAnswersAboutItselfAndNothingElse) {
                                                                {"GETREPLICAS", "object-1"},
                                                                {"GET", "object-1"}};
   std::vector<RedisReply> replies;
+  replies.reserve(pipeline.size());
   Redis redis("127.0.0.1", port);
   ASSERT_TRUE(redis.connected());
   for (const auto& words : pipeline) redis.Send(words);
